@@ -1,0 +1,247 @@
+// The 4-bit embedding at the shape of Llama 3.2 1B (128256 x 2048, groups of 32): its kernel, a whole call, a load.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "api/session.hpp"
+#include "bench/harness.hpp"
+#include "nibble/nibble.hpp"
+#include "support/pte_builder.hpp"
+#include "wgsl.hpp"
+
+namespace nibble::bench {
+namespace {
+
+constexpr std::uint32_t kRows = 128256;
+constexpr std::uint32_t kWidth = 2048;
+constexpr std::uint32_t kGroup = 32;
+
+template <class T>
+std::span<const std::byte> bytes_of(const T& value) {
+  return std::as_bytes(std::span(&value, 1));
+}
+
+void write_program(const std::string& path, std::uint32_t ids) {
+  std::mt19937 random(1);
+  std::vector<std::uint32_t> nibbles(std::size_t{kRows} * kWidth / 8);
+  for (auto& word : nibbles) word = random();
+  std::vector<float> scales(std::size_t{kRows} * kWidth / kGroup);
+  for (auto& scale : scales) scale = static_cast<float>(random() % 1000 + 1) * 1e-4F;
+  test::BlobBuilder b;
+  const int weight = b.named_constant(DType::u8, {kRows, kWidth / 2}, "weight", test::bytes_of(nibbles));
+  const int scale = b.named_constant(DType::f32, {kRows, kWidth / kGroup}, "scales", test::bytes_of(scales));
+  const int in = b.tensor(DType::i32, {ids});
+  const int out = b.tensor(DType::f32, {ids, kWidth});
+  b.op("et_vk.embedding_q4gsw.default", {weight, scale, b.integer(kGroup), in, b.boolean(true), out});
+  b.inputs({in});
+  b.outputs({out});
+  const auto pte = test::make_pte(b, {.dynamic = true});
+  std::ofstream file(path, std::ios::binary);
+  file.write(reinterpret_cast<const char*>(pte.data()), static_cast<std::streamsize>(pte.size()));
+  if (!file.good()) die("cannot write " + path);
+}
+
+std::vector<std::int64_t> random_ids(std::uint32_t count) {
+  std::mt19937 random(2);
+  std::vector<std::int64_t> ids(count);
+  for (auto& id : ids) id = random() % kRows;
+  return ids;
+}
+
+struct Call {
+  std::vector<std::int64_t> ids;
+  std::vector<float> out;
+  Session session;
+
+  Call(const Model& model, std::uint32_t count)
+      : ids(random_ids(count)), out(std::size_t{count} * kWidth), session(must(Session::create(model))) {}
+  void run() {
+    const HostTensor in{.dtype = DType::i64, .shape = {static_cast<std::int64_t>(ids.size())}, .data = ids.data()};
+    must(session.set_inputs({&in, 1}));
+    const HostOutput to{.dtype = DType::f32, .data = out.data(), .bytes = out.size() * 4};
+    must(session.execute({&to, 1}));
+  }
+};
+
+// The kernel by itself: the plan's own dispatch and buffers, beside two kernels that work on the same.
+void kernels(Report& report, const Model& model, std::uint32_t count, int rounds) {
+  Call call(model, count);
+  call.run();
+  auto& executor = *call.session.state->executor;
+  auto& device = *executor.model().device();
+  const Dispatch& d = *executor.stepper().dispatches().front();
+  std::vector<WGPUBuffer> buffers;
+  for (std::uint32_t i = 0; i < d.binding_count; ++i) buffers.push_back(executor.buffer(d.bindings[i]));
+  RawDispatch ours(device, executor.stepper().pipelines()[d.pipeline], buffers, d.grid, d.params);
+
+  const auto grid = [](std::uint32_t threads) {
+    const std::uint32_t groups = (threads + 63) / 64;
+    const std::uint32_t rows = (groups + 65534) / 65535;
+    return std::array<std::uint32_t, 3>{(groups + rows - 1) / rows, rows, 1};
+  };
+  const std::uint32_t blocks = count * kWidth / 32;
+  const std::array<std::uint32_t, 4> rung_params{blocks, kWidth, kWidth / kGroup, kGroup};
+  RawDispatch rung(device,
+                   {"first rung", std::string(wgsl::embedding_first_rung.body),
+                    {Access::read, Access::read, Access::read, Access::read_write}, {}},
+                   buffers, grid(blocks), bytes_of(rung_params));
+  const std::uint32_t quads = count * kWidth / 4;
+  const std::array<std::uint32_t, 4> copy_params{quads, 0, 0, 0};
+  const auto source = must(device.make_buffer(std::uint64_t{quads} * 16, WGPUBufferUsage_Storage | WGPUBufferUsage_CopyDst,
+                                              "the copy's source"));
+  RawDispatch copy(device, {"copy", std::string(wgsl::copy_vec4.body), {Access::read, Access::read_write}, {}},
+                   {source.get(), buffers.back()}, grid(quads), bytes_of(copy_params));
+
+  const auto t = alternate({[&] { ours.run(); }, [&] { copy.run(); }, [&] { rung.run(); }}, rounds);
+  report.add(fmt::format("{} ids: kernel against a vec4 copy of its output", count), t[0] * 1e3, t[1] * 1e3, "ms",
+             count == 2048 ? "<= 1" : "");
+  report.add(fmt::format("{} ids: kernel against the first rung", count), t[0] * 1e3, t[2] * 1e3, "ms",
+             count == 2048 ? "<= 0.25" : "");
+}
+
+void whole_call(Report& report, const Model& model, int rounds) {
+  Call call(model, 1);
+  auto& device = *call.session.state->executor->model().device();
+  const auto result = must(device.make_buffer(
+      kWidth * 4, WGPUBufferUsage_Storage | WGPUBufferUsage_CopySrc | WGPUBufferUsage_CopyDst, "the empty result"));
+  RawDispatch empty(device, {"empty", std::string(wgsl::empty.body), {Access::read_write}, {}}, {result.get()}, {1, 1, 1},
+                    {});
+  std::vector<std::byte> host(kWidth * 4);
+  const auto t = alternate({[&] { call.run(); }, [&] { empty.run_and_read(0, host.size(), host.data()); }}, rounds, 50);
+  report.add("1 id: whole call against an empty dispatch with readback", t[0] * 1e3, t[1] * 1e3, "ms", "<= 1.3");
+}
+
+// --- loading, in processes of their own, so that peaks are theirs ---
+
+std::uint64_t status_kb(const char* field) {
+  std::ifstream file("/proc/self/status");
+  std::string word;
+  std::uint64_t value = 0;
+  while (file >> word) {
+    if (word == field) file >> value;
+  }
+  return value;
+}
+
+/// Runs `load` on an open device and prints: seconds, peak KB above the open device.
+template <class F>
+void measure_load(F&& load) {
+  const auto before = status_kb("VmRSS:");
+  std::ofstream("/proc/self/clear_refs") << "5";  // the peak starts anew here
+  const auto start = std::chrono::steady_clock::now();
+  load();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  fmt::print("{} {}\n", took.count(), static_cast<std::int64_t>(status_kb("VmHWM:")) - static_cast<std::int64_t>(before));
+}
+
+void load_plain(const std::string& path, const Device& device) {
+  auto& gpu = *device.state->gpu;
+  const auto& w = gpu::wgpu();
+  std::vector<gpu::Buffer> buffers;
+  std::vector<std::byte> chunk(4 << 20);
+  measure_load([&] {
+    const int file = ::open(path.c_str(), O_RDONLY);
+    // The bytes go where Nibble puts them: buffers of at most the binding limit.
+    const std::uint64_t most = gpu.profile().limits.max_storage_binding_size / chunk.size() * chunk.size();
+    std::uint64_t left = std::filesystem::file_size(path) / 4 * 4;
+    while (left > 0) {
+      const auto bytes = std::min(left, most);
+      buffers.push_back(must(gpu.make_buffer(bytes, WGPUBufferUsage_Storage | WGPUBufferUsage_CopyDst, "bytes")));
+      for (std::uint64_t at = 0; at < bytes;) {
+        const auto got = ::read(file, chunk.data(), std::min<std::uint64_t>(chunk.size(), bytes - at));
+        if (got <= 0) die("cannot read " + path);
+        w.QueueWriteBuffer(gpu.queue(), buffers.back().get(), at, chunk.data(), static_cast<std::size_t>(got));
+        gpu.wait(w.QueueSubmitForIndex(gpu.queue(), 0, nullptr));
+        at += static_cast<std::uint64_t>(got);
+      }
+      left -= bytes;
+    }
+    ::close(file);
+  });
+}
+
+struct Load {
+  double seconds = 0;
+  double peak_mb = 0;
+};
+
+Load child(const std::string& self, const std::string& mode, const std::string& path, const std::string& device) {
+  const auto command = fmt::format("'{}' --{} '{}' --device '{}'", self, mode, path, device);
+  FILE* pipe = ::popen(command.c_str(), "r");
+  Load load;
+  double kb = 0;
+  if (pipe == nullptr || std::fscanf(pipe, "%lf %lf", &load.seconds, &kb) != 2) die("the load in a process of its own failed");
+  ::pclose(pipe);
+  load.peak_mb = kb / 1024;
+  return load;
+}
+
+void loads(Report& report, const std::string& self, const std::string& path, const std::string& device, int rounds) {
+  std::vector<double> ours;
+  std::vector<double> plain;
+  double peak = 0;
+  for (int i = 0; i < rounds; ++i) {
+    const auto a = child(self, "load", path, device);
+    const auto b = child(self, "load-plain", path, device);
+    ours.push_back(a.seconds);
+    plain.push_back(b.seconds);
+    peak = std::max(peak, a.peak_mb);
+  }
+  std::ranges::sort(ours);
+  std::ranges::sort(plain);
+  const double mb = (double{kRows} * kWidth / 2 + double{kRows} * kWidth / kGroup * 4) / (1 << 20);
+  report.add("load: peak memory above an open device, against its buffers", peak, mb, "MB",
+             fmt::format("<= {:.3f} (+64 MB)", (mb + 64) / mb));
+  report.add("load: time against a plain read and upload", ours[ours.size() / 2] * 1e3, plain[plain.size() / 2] * 1e3, "ms",
+             "<= 1.5");
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"Measures the 4-bit embedding against references in the same run."};
+  std::string json;
+  std::string selector;
+  std::string load;
+  std::string load_plain_path;
+  int rounds = 15;
+  app.add_option("--json", json, "Write one record per figure to this file");
+  app.add_option("--device", selector, "Which adapter: an index, a kind or a part of its name");
+  app.add_option("--rounds", rounds, "Rounds of each comparison")->check(CLI::Range(3, 1000));
+  app.add_option("--load", load, "Load this program, print seconds and peak")->group("");
+  app.add_option("--load-plain", load_plain_path, "Read and upload this file, print seconds and peak")->group("");
+  CLI11_PARSE(app, argc, argv);
+
+  const auto device = must(Device::open(selector));
+  if (!load.empty()) {
+    std::optional<Model> model;
+    measure_load([&] { model = must(Model::load(device, load)); });
+    return 0;
+  }
+  if (!load_plain_path.empty()) {
+    load_plain(load_plain_path, device);
+    return 0;
+  }
+  const auto path = (std::filesystem::temp_directory_path() / fmt::format("nibble-bench-{}.pte", ::getpid())).string();
+  write_program(path, 2048);
+  Report report(device.info().name);
+  {
+    const auto model = must(Model::load(device, path));
+    for (std::uint32_t count : {1U, 128U, 2048U}) kernels(report, model, count, rounds);
+    whole_call(report, model, rounds * 20);
+  }
+  loads(report, argv[0], path, selector, std::max(3, rounds / 3));
+  std::filesystem::remove(path);
+  report.print();
+  if (!json.empty() && !report.write_json(json)) die("cannot write " + json);
+  return 0;
+}
+
+}  // namespace
+}  // namespace nibble::bench
+
+int main(int argc, char** argv) { return nibble::bench::run(argc, argv); }

@@ -1,0 +1,119 @@
+#include "bench/harness.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace nibble::bench {
+
+void die(const std::string& message) {
+  fmt::print(stderr, "bench: {}\n", message);
+  std::exit(1);
+}
+
+void Report::add(std::string name, double value, double reference, std::string unit, std::string goal) {
+  records_.push_back({std::move(name), adapter_, value, reference, value / reference, std::move(unit), std::move(goal)});
+}
+
+void Report::print() const {
+  fmt::print("{}\n\n{:<58} {:>12} {:>12} {:>8}  {}\n", adapter_, "figure", "value", "reference", "ratio", "goal");
+  for (const auto& r : records_) {
+    fmt::print("{:<58} {:>9.3f} {:<2} {:>9.3f} {:<2} {:>8.3f}  {}\n", r.name, r.value, r.unit, r.reference, r.unit, r.ratio,
+               r.goal);
+  }
+}
+
+bool Report::write_json(const std::string& path) const {
+  auto list = nlohmann::json::array();
+  for (const auto& r : records_) {
+    list.push_back({{"name", r.name},
+                    {"adapter", r.adapter},
+                    {"value", r.value},
+                    {"reference", r.reference},
+                    {"ratio", r.ratio},
+                    {"unit", r.unit},
+                    {"goal", r.goal}});
+  }
+  std::ofstream file(path);
+  file << list.dump(2) << "\n";
+  return file.good();
+}
+
+std::vector<double> alternate(const std::vector<std::function<void()>>& candidates, int rounds, int warm_up) {
+  std::vector<std::vector<double>> seconds(candidates.size());
+  for (int round = -warm_up; round < rounds; ++round) {
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      const auto start = std::chrono::steady_clock::now();
+      candidates[i]();
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+      if (round >= 0) seconds[i].push_back(took.count());
+    }
+  }
+  std::vector<double> medians;
+  for (auto& s : seconds) {
+    std::ranges::sort(s);
+    medians.push_back(s[s.size() / 2]);
+  }
+  return medians;
+}
+
+RawDispatch::RawDispatch(gpu::Device& device, PipelineDesc desc, std::vector<WGPUBuffer> buffers,
+                         std::array<std::uint32_t, 3> grid, std::span<const std::byte> params)
+    : device_(device), pipeline_(must(device.pipeline(desc))), buffers_(std::move(buffers)), grid_(grid),
+      params_(must(device.make_buffer(kParamsStride, WGPUBufferUsage_Uniform | WGPUBufferUsage_CopyDst, "parameters"))) {
+  gpu::Section section(device_, gpu::Section::Catch::validation);
+  std::array<std::byte, kParamsStride> block{};
+  std::ranges::copy(params, block.begin());
+  gpu::wgpu().QueueWriteBuffer(device_.queue(), params_.get(), 0, block.data(), block.size());
+  std::vector<WGPUBindGroupEntry> entries(buffers_.size() + 1);
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    entries[i] = {};
+    entries[i].binding = static_cast<std::uint32_t>(i);
+    entries[i].buffer = i == 0 ? params_.get() : buffers_[i - 1];
+    entries[i].size = i == 0 ? kParamsStride : WGPU_WHOLE_SIZE;
+  }
+  WGPUBindGroupDescriptor group{};
+  group.layout = pipeline_->layout->group.get();
+  group.entryCount = entries.size();
+  group.entries = entries.data();
+  group_ = gpu::BindGroup(gpu::wgpu().DeviceCreateBindGroup(device_.handle(), &group));
+  must(section.close("making a benchmark's dispatch"));
+}
+
+void RawDispatch::encode(WGPUCommandEncoder encoder) const {
+  const auto& w = gpu::wgpu();
+  const gpu::ComputePass pass(w.CommandEncoderBeginComputePass(encoder, nullptr));
+  const std::uint32_t offset = 0;
+  w.ComputePassEncoderSetPipeline(pass.get(), pipeline_->handle.get());
+  w.ComputePassEncoderSetBindGroup(pass.get(), 0, group_.get(), 1, &offset);
+  w.ComputePassEncoderDispatchWorkgroups(pass.get(), grid_[0], grid_[1], grid_[2]);
+  w.ComputePassEncoderEnd(pass.get());
+}
+
+void RawDispatch::run() const {
+  const auto& w = gpu::wgpu();
+  const gpu::CommandEncoder encoder(w.DeviceCreateCommandEncoder(device_.handle(), nullptr));
+  encode(encoder.get());
+  const gpu::CommandBuffer commands(w.CommandEncoderFinish(encoder.get(), nullptr));
+  const WGPUCommandBuffer raw = commands.get();
+  device_.wait(w.QueueSubmitForIndex(device_.queue(), 1, &raw));
+}
+
+void RawDispatch::run_and_read(std::size_t index, std::uint64_t bytes, std::byte* to) {
+  const auto& w = gpu::wgpu();
+  if (readback_.buffer() == nullptr) must(readback_.make(device_, bytes));
+  const gpu::CommandEncoder encoder(w.DeviceCreateCommandEncoder(device_.handle(), nullptr));
+  encode(encoder.get());
+  w.CommandEncoderCopyBufferToBuffer(encoder.get(), buffers_[index], 0, readback_.buffer(), 0, bytes);
+  const gpu::CommandBuffer commands(w.CommandEncoderFinish(encoder.get(), nullptr));
+  const WGPUCommandBuffer raw = commands.get();
+  const auto submission = w.QueueSubmitForIndex(device_.queue(), 1, &raw);
+  readback_.request(bytes);
+  const auto data = must(readback_.wait(device_, submission));
+  std::ranges::copy(data, to);
+  readback_.release();
+}
+
+}  // namespace nibble::bench

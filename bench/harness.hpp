@@ -1,0 +1,70 @@
+// Timing with a reference: things that are compared run alternately, in one process, on one device.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "gpu/device.hpp"
+#include "gpu/readback.hpp"
+#include "plan/plan.hpp"
+
+namespace nibble::bench {
+
+/// One figure: `value` and `reference` in the same unit, and what `value` may be at most (as a ratio).
+struct Record {
+  std::string name;
+  std::string adapter;
+  double value = 0;
+  double reference = 0;
+  double ratio = 0;
+  std::string unit;
+  std::string goal;
+};
+
+class Report {
+ public:
+  explicit Report(std::string adapter) : adapter_(std::move(adapter)) {}
+  void add(std::string name, double value, double reference, std::string unit, std::string goal);
+  void print() const;
+  bool write_json(const std::string& path) const;
+
+ private:
+  std::string adapter_;
+  std::vector<Record> records_;
+};
+
+/// Median seconds of each candidate over `rounds` rounds, in each of which all run once, in turn.
+std::vector<double> alternate(const std::vector<std::function<void()>>& candidates, int rounds, int warm_up = 3);
+
+/// One dispatch by itself: encode, submit, wait.
+class RawDispatch {
+ public:
+  RawDispatch(gpu::Device& device, PipelineDesc desc, std::vector<WGPUBuffer> buffers, std::array<std::uint32_t, 3> grid,
+              std::span<const std::byte> params);
+  void run() const;
+  /// As run(), and reads the first `bytes` bytes of buffer `index` back into `to`.
+  void run_and_read(std::size_t index, std::uint64_t bytes, std::byte* to);
+
+ private:
+  void encode(WGPUCommandEncoder encoder) const;
+
+  gpu::Device& device_;
+  std::shared_ptr<const gpu::Pipeline> pipeline_;
+  std::vector<WGPUBuffer> buffers_;
+  std::array<std::uint32_t, 3> grid_;
+  gpu::Buffer params_;
+  gpu::BindGroup group_;
+  gpu::Readback readback_;
+};
+
+/// Ends the program with a sentence: a benchmark that cannot measure has nothing to say.
+[[noreturn]] void die(const std::string& message);
+
+template <class T>
+T must(Result<T> result) {
+  if (!result) die(result.error().message);
+  if constexpr (!std::is_void_v<T>) return std::move(*result);
+}
+
+}  // namespace nibble::bench

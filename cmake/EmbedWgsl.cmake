@@ -1,0 +1,10 @@
+# Run as a script: writes every file of FILES (separated by |) into OUT as a nibble::Shader.
+string(REPLACE "|" ";" FILES "${FILES}")
+set(text "// Made from .wgsl files by the build.\n#pragma once\n\n#include \"plan/shader.hpp\"\n\nnamespace nibble::wgsl {\n")
+foreach(file IN LISTS FILES)
+  get_filename_component(name "${file}" NAME_WE)
+  file(READ "${file}" body)
+  string(APPEND text "\ninline constexpr Shader ${name}{\"${name}\", R\"wgsl(${body})wgsl\"};\n")
+endforeach()
+string(APPEND text "\n}  // namespace nibble::wgsl\n")
+file(WRITE "${OUT}" "${text}")

@@ -1,0 +1,63 @@
+# A room is a folder of src/ with a library of its own. It sees only the rooms it names: each room compiles against an
+# include folder that holds links to just those, so a forbidden include does not compile.
+
+# nibble_room(<name> SEES <rooms...> SOURCES <files...> [LIBRARIES <targets...>] [INCLUDES <dirs...>])
+function(nibble_room name)
+  cmake_parse_arguments(ARG "" "" "SEES;SOURCES;LIBRARIES;INCLUDES" ${ARGN})
+  add_library(nibble_${name} STATIC ${ARG_SOURCES})
+  nibble_view(nibble_${name} ${name} ${ARG_SEES})
+  target_include_directories(nibble_${name} SYSTEM PRIVATE ${ARG_INCLUDES})
+  target_link_libraries(nibble_${name} PRIVATE fmt::fmt-header-only ${ARG_LIBRARIES})
+  nibble_warnings(nibble_${name})
+  target_compile_options(nibble_${name} PRIVATE -fno-exceptions)
+  # fmt reports a bad format string by throwing; ours are checked when they are compiled.
+  target_compile_definitions(nibble_${name} PRIVATE FMT_EXCEPTIONS=0)
+endfunction()
+
+# Lets a target include the named rooms, and no others.
+function(nibble_view target)
+  set(view "${CMAKE_BINARY_DIR}/rooms/${target}")
+  file(MAKE_DIRECTORY "${view}")
+  foreach(room IN LISTS ARGN)
+    file(CREATE_LINK "${PROJECT_SOURCE_DIR}/src/${room}" "${view}/${room}" SYMBOLIC)
+  endforeach()
+  target_include_directories(${target} PRIVATE "${view}" "${PROJECT_SOURCE_DIR}/include")
+endfunction()
+
+function(nibble_warnings target)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Werror -Wshadow -Wnon-virtual-dtor -Wunused)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # GCC 12 sees these in its own std::variant and std::string code when sanitizers are on.
+    target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized -Wno-restrict -Wno-stringop-overflow)
+  endif()
+endfunction()
+
+# Embeds a room's WGSL files: <name>.wgsl becomes nibble::wgsl::<name> in "wgsl.hpp".
+function(nibble_embed_wgsl target)
+  set(out "${CMAKE_BINARY_DIR}/generated/${target}/wgsl.hpp")
+  string(REPLACE ";" "|" files "${ARGN}")
+  add_custom_command(
+    OUTPUT "${out}"
+    COMMAND "${CMAKE_COMMAND}" "-DOUT=${out}" "-DFILES=${files}" -P "${PROJECT_SOURCE_DIR}/cmake/EmbedWgsl.cmake"
+    DEPENDS ${ARGN} "${PROJECT_SOURCE_DIR}/cmake/EmbedWgsl.cmake"
+    VERBATIM)
+  target_sources(${target} PRIVATE "${out}")
+  target_include_directories(${target} PRIVATE "${CMAKE_BINARY_DIR}/generated/${target}")
+endfunction()
+
+# C++ for a FlatBuffers schema: nibble_flatc(<target> <schema>...)
+function(nibble_flatc target)
+  find_program(NIBBLE_FLATC flatc REQUIRED)
+  set(dir "${CMAKE_BINARY_DIR}/generated")
+  foreach(schema IN LISTS ARGN)
+    get_filename_component(stem "${schema}" NAME_WE)
+    set(out "${dir}/${stem}_generated.h")
+    get_filename_component(folder "${schema}" DIRECTORY)
+    add_custom_command(
+      OUTPUT "${out}"
+      COMMAND "${NIBBLE_FLATC}" --cpp --scoped-enums -I "${folder}" -o "${dir}" "${schema}"
+      DEPENDS "${schema}" VERBATIM)
+    target_sources(${target} PRIVATE "${out}")
+  endforeach()
+  target_include_directories(${target} SYSTEM PRIVATE "${dir}")
+endfunction()

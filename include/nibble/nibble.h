@@ -1,0 +1,91 @@
+/* Nibble's C API: what the Python package binds to. Nothing here throws or aborts on bad input.
+ *
+ * Functions that can fail return NULL or false; nibble_error() then gives the sentence, for the calling thread.
+ * Strings that are returned stay valid until the next call on the same object (or thread, for nibble_error). */
+#ifndef NIBBLE_NIBBLE_H
+#define NIBBLE_NIBBLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define NIBBLE_EXPORT __attribute__((visibility("default")))
+#else
+#define NIBBLE_EXPORT
+#endif
+
+#define NIBBLE_MAX_RANK 8
+
+/* Numbers of nibble::DType. */
+typedef enum {
+  NIBBLE_BOOL = 0,
+  NIBBLE_UINT8 = 1,
+  NIBBLE_INT8 = 2,
+  NIBBLE_INT32 = 3,
+  NIBBLE_FLOAT16 = 4,
+  NIBBLE_FLOAT32 = 5,
+  NIBBLE_FLOAT64 = 6,
+  NIBBLE_INT64 = 7
+} nibble_dtype;
+
+typedef struct {
+  int32_t dtype;
+  int32_t is_int; /* a plain integer: only `integer` counts */
+  int64_t integer;
+  uint32_t rank;
+  int64_t shape[NIBBLE_MAX_RANK];
+  void* data;     /* inputs: read only */
+  uint64_t bytes; /* outputs: capacity of data */
+} nibble_tensor;
+
+typedef struct nibble_device nibble_device;
+typedef struct nibble_model nibble_model;
+typedef struct nibble_session nibble_session;
+
+NIBBLE_EXPORT const char* nibble_version(void);
+/* The calling thread's last error sentence, "" when there was none. */
+NIBBLE_EXPORT const char* nibble_error(void);
+/* Its code: the number of nibble::ErrorCode. */
+NIBBLE_EXPORT int32_t nibble_error_code(void);
+
+/* Where wgpu-native lies, if not where Nibble looks by itself. Before the first device. */
+NIBBLE_EXPORT void nibble_set_wgpu_library(const char* path);
+
+/* All adapters as a JSON list. Valid until the thread's next call of this function. */
+NIBBLE_EXPORT const char* nibble_devices_json(void);
+
+NIBBLE_EXPORT nibble_device* nibble_device_open(const char* selector);
+NIBBLE_EXPORT const char* nibble_device_json(nibble_device* device);
+NIBBLE_EXPORT uint64_t nibble_device_live_objects(nibble_device* device);
+NIBBLE_EXPORT void nibble_device_close(nibble_device* device);
+
+typedef void (*nibble_progress)(uint64_t done, uint64_t total, void* user);
+
+NIBBLE_EXPORT nibble_model* nibble_model_load(nibble_device* device, const char* path, uint64_t max_shard_bytes,
+                                              nibble_progress progress, void* user);
+NIBBLE_EXPORT size_t nibble_model_input_count(nibble_model* model);
+NIBBLE_EXPORT size_t nibble_model_output_count(nibble_model* model);
+/* Fills dtype, is_int, rank and shape (the largest). */
+NIBBLE_EXPORT bool nibble_model_input(nibble_model* model, size_t index, nibble_tensor* out);
+NIBBLE_EXPORT bool nibble_model_output(nibble_model* model, size_t index, nibble_tensor* out);
+/* Constant methods as a JSON object: name to value, or to a list where a method returns several. */
+NIBBLE_EXPORT const char* nibble_model_constants_json(nibble_model* model);
+NIBBLE_EXPORT void nibble_model_free(nibble_model* model);
+
+NIBBLE_EXPORT nibble_session* nibble_session_create(nibble_model* model);
+NIBBLE_EXPORT bool nibble_session_set_inputs(nibble_session* session, const nibble_tensor* inputs, size_t count);
+/* After set_inputs: the live shape, or the integer. */
+NIBBLE_EXPORT bool nibble_session_output(nibble_session* session, size_t index, nibble_tensor* out);
+NIBBLE_EXPORT bool nibble_session_execute(nibble_session* session, const nibble_tensor* outputs, size_t count);
+NIBBLE_EXPORT void nibble_session_free(nibble_session* session);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

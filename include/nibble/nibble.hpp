@@ -1,0 +1,137 @@
+// Nibble's C++ API. Open a Device, load a Model on it (its weights and pipelines, shared), make a Session (one
+// user's state), run. Every failure is a value; nothing here throws.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nibble/types.hpp"
+
+namespace nibble {
+
+struct DeviceState;
+struct ModelState;
+struct SessionState;
+
+/// What an adapter is and can do.
+struct DeviceInfo {
+  std::size_t index = 0;
+  std::string name;
+  std::string kind;     ///< "discrete", "integrated", "cpu" or "unknown"
+  std::string backend;  ///< "vulkan", "metal", …
+  std::string driver;
+  std::uint64_t max_buffer_size = 0;
+  std::uint64_t max_storage_binding_size = 0;
+  std::uint32_t max_workgroup_invocations = 0;
+  std::uint32_t max_workgroups_per_dimension = 0;
+  bool shader_f16 = false;
+  bool subgroups = false;
+  bool timestamp_query = false;
+  std::string profile_json;  ///< the whole profile, as `nibble inspect --device-profile` reads it
+};
+
+/// Where wgpu-native lies, if not where Nibble looks by itself. Before the first device.
+NIBBLE_API void set_wgpu_library(std::string path);
+
+/// All adapters that can run programs. An empty list is no error.
+NIBBLE_API Result<std::vector<DeviceInfo>> devices();
+
+class NIBBLE_API Device {
+ public:
+  /// `selector`: empty for $NIBBLE_DEVICE or the best adapter, else an index, a kind ("cpu", "discrete",
+  /// "integrated") or a part of a name.
+  static Result<Device> open(std::string_view selector = {});
+  const DeviceInfo& info() const;
+  /// The latched error once the device is lost.
+  std::optional<Error> lost() const;
+  /// Number of live GPU objects that wgpu knows of in this process; for leak checks.
+  std::size_t live_objects() const;
+
+  std::shared_ptr<DeviceState> state;
+};
+
+struct LoadOptions {
+  /// Bytes of weights uploaded so far, and in all.
+  std::function<void(std::uint64_t done, std::uint64_t total)> on_progress;
+  /// Split tensors larger than this into shards; 0 means the device's limits. For tests.
+  std::uint64_t max_shard_bytes = 0;
+};
+
+/// One input or output of a program.
+struct TensorInfo {
+  DType dtype = DType::f32;  ///< what the host side holds
+  Shape shape;               ///< the largest shape
+  bool is_int = false;       ///< a plain integer, no tensor
+};
+
+/// What the program's other methods return without computing, such as get_vocab_size.
+struct ConstantMethod {
+  std::string name;
+  std::vector<std::string> values;  ///< as JSON: a number, true, false, "text" or a list
+};
+
+/// Host memory, row-major. For integer inputs (`TensorInfo::is_int`) set `is_int` and `integer` instead.
+struct HostTensor {
+  DType dtype = DType::f32;
+  Shape shape;
+  const void* data = nullptr;
+  bool is_int = false;
+  std::int64_t integer = 0;
+};
+
+/// Where an output goes: memory for at least the live shape's elements of `dtype`.
+struct HostOutput {
+  DType dtype = DType::f32;
+  void* data = nullptr;
+  std::size_t bytes = 0;
+};
+
+class NIBBLE_API Model {
+ public:
+  /// Maps the file, checks it, uploads its weights and compiles its kernels.
+  static Result<Model> load(const Device& device, const std::string& path, const LoadOptions& options = {});
+  const std::vector<TensorInfo>& inputs() const;
+  const std::vector<TensorInfo>& outputs() const;
+  const std::vector<ConstantMethod>& constant_methods() const;
+
+  std::shared_ptr<ModelState> state;
+};
+
+/// GPU time of one dispatch.
+struct DispatchTime {
+  std::string op;
+  std::string kernel;
+  double microseconds = 0;
+};
+
+/// One user's state: mutable buffers, intermediates, staging. One call at a time; different sessions may be used
+/// from different threads.
+class NIBBLE_API Session {
+ public:
+  static Result<Session> create(const Model& model);
+
+  /// Takes the inputs: checks and converts them, and works out what the call will do. The data is not needed after.
+  Status set_inputs(std::span<const HostTensor> inputs);
+  /// The live shape of an output, after set_inputs().
+  Shape output_shape(std::size_t output) const;
+  /// The value of an integer output, after set_inputs().
+  std::int64_t output_int(std::size_t output) const;
+  /// Runs the program on the inputs last set, once: set them again for the next call. `outputs` has one entry per
+  /// output; an entry without data is skipped. An integer output is written as int64.
+  Status execute(std::span<const HostOutput> outputs);
+  /// As execute(), one pass per dispatch, and tells what each took.
+  Result<std::vector<DispatchTime>> profile(std::span<const HostOutput> outputs);
+
+  std::shared_ptr<SessionState> state;
+};
+
+/// Nibble's version, "0.1.0".
+NIBBLE_API std::string_view version() noexcept;
+
+}  // namespace nibble

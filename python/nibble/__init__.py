@@ -1,0 +1,34 @@
+"""Nibble runs ExecuTorch programs (.pte) on any GPU through WebGPU.
+
+    import nibble
+    program = nibble.load("model.pte")
+    result = program([[1, 2, 3]])
+
+Importing it also registers it with the stock `executorch` package, if that is installed: programs from the stock Vulkan
+exporter then run on the GPU through `executorch.runtime` as well.
+"""
+
+from ._export import Exported, export, export_embedding
+from ._native import NibbleError, lib
+from ._program import Device, Program, Session, TensorSpec, devices, load
+from ._quantize import dequantize_q4, quantize_q4
+from ._register import Registration, registered
+
+__version__ = lib.nibble_version().decode()
+
+__all__ = [
+    "Device",
+    "Exported",
+    "NibbleError",
+    "Program",
+    "Registration",
+    "Session",
+    "TensorSpec",
+    "dequantize_q4",
+    "devices",
+    "export",
+    "export_embedding",
+    "load",
+    "quantize_q4",
+    "registered",
+]

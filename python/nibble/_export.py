@@ -1,0 +1,133 @@
+"""Exports PyTorch modules with the stock exporter. torch and executorch are imported when they are needed."""
+
+import functools
+import os
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ._quantize import quantize_q4
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True)
+class Exported:
+    """An exported program. `not_delegated` lists what stays outside: such a program runs through ExecuTorch only."""
+
+    manager: Any = field(repr=False)
+    not_delegated: list[str]
+
+    @property
+    def buffer(self) -> bytes:
+        """The bytes of the .pte file."""
+        return self.manager.buffer
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes the .pte file, all of it or nothing."""
+        path = Path(path)
+        unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
+        try:
+            with unfinished.open("wb") as file:
+                self.manager.write_to_file(file)
+            unfinished.replace(path)
+        finally:
+            unfinished.unlink(missing_ok=True)
+
+
+def export(
+    module: "torch.nn.Module",
+    example_inputs: tuple,
+    dynamic_shapes: Any = None,
+    path: str | os.PathLike | None = None,
+    *,
+    compile_options: dict[str, Any] | None = None,
+    constant_methods: dict[str, Any] | None = None,
+) -> Exported:
+    """Exports a module for the GPU, with the stock VulkanPartitioner, and warns of nodes that it leaves outside.
+
+    dynamic_shapes: as torch.export takes them.
+    path: where to write the .pte file, if anywhere.
+    compile_options: the partitioner's, such as {"force_fp16": True}.
+    constant_methods: further methods that return a constant, such as {"get_vocab_size": 32000}.
+    """
+    import torch
+    from executorch.backends.vulkan.partitioner.vulkan_partitioner import VulkanPartitioner
+    from executorch.exir import to_edge_transform_and_lower
+
+    _keep_fusion_patterns()
+    exported = torch.export.export(module.eval(), tuple(example_inputs), dynamic_shapes=dynamic_shapes)
+    edge = to_edge_transform_and_lower(
+        exported, partitioner=[VulkanPartitioner(compile_options or {})], constant_methods=constant_methods
+    )
+    outside = _not_delegated(edge.exported_program().graph)
+    if outside:
+        warnings.warn(f"not delegated: {', '.join(outside)}", stacklevel=2)
+    result = Exported(edge.to_executorch(), outside)
+    if path is not None:
+        result.save(path)
+    return result
+
+
+def export_embedding(
+    table: "np.ndarray | torch.Tensor",
+    group_size: int = 32,
+    path: str | os.PathLike | None = None,
+    *,
+    reduce: str | None = None,
+    max_length: int = 512,
+    bits: int = 4,
+) -> Exported:
+    """Exports a float table [rows, width] as a 4-bit program from ids [1, n] to rows [1, n, width].
+
+    max_length: the largest n.
+    reduce: with "mean" the program gives the mean of the rows, [1, 1, width].
+    """
+    import executorch.backends.vulkan.custom_ops_lib  # noqa: F401  (registers et_vk)
+    import torch
+
+    if bits != 4:
+        raise ValueError(f"A table can be exported with 4 bits, but not with {bits}.")
+    if reduce not in (None, "mean"):
+        raise ValueError(f"The rows can be reduced by 'mean' or not at all, but not by {reduce!r}.")
+    if max_length < 2:
+        raise ValueError(f"The largest number of ids must be at least 2, but it is {max_length}.")
+    packed, scales = quantize_q4(np.asarray(table), group_size)
+
+    class Embedding(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("weight", torch.from_numpy(packed))
+            self.register_buffer("scales", torch.from_numpy(scales))
+
+        def forward(self, ids):
+            rows = torch.ops.et_vk.embedding_q4gsw.default(self.weight, self.scales, group_size, ids, True)
+            return rows.mean(1, keepdim=True) if reduce == "mean" else rows
+
+    length = torch.export.Dim("length", min=1, max=max_length)
+    example = torch.zeros(1, min(8, max_length), dtype=torch.int64)
+    return export(Embedding(), (example,), ({1: length},), path, constant_methods={"get_vocab_size": packed.shape[0]})
+
+
+@functools.cache
+def _keep_fusion_patterns() -> None:
+    """Lets the exporter build its fusion patterns once, and not once per program: that is most of its time."""
+    import executorch.backends.vulkan.patterns  # noqa: F401  (fills the registry)
+    from executorch.backends.vulkan.patterns.pattern_registry import fusable_patterns
+
+    for entry in fusable_patterns.values():
+        if entry.get_graphs_fn:
+            entry.get_graphs_fn = functools.cache(entry.get_graphs_fn)
+
+
+def _not_delegated(graph: "torch.fx.Graph") -> list[str]:
+    names = []
+    for node in graph.nodes:
+        name = getattr(node.target, "__name__", str(node.target))
+        if node.op == "call_function" and name not in ("executorch_call_delegate", "getitem"):
+            names.append(f"{name} (node {node.name})")
+    return names

@@ -1,0 +1,119 @@
+"""The C API of libnibble.so (include/nibble/nibble.h), and nothing more."""
+
+import ctypes
+import importlib.util
+import os
+from ctypes import CFUNCTYPE, POINTER, c_bool, c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from pathlib import Path
+
+LIBRARY_DIR = Path(__file__).parent / "lib"
+MAX_RANK = 8
+# The numbers of nibble_dtype, as NumPy calls them.
+DTYPES = ("bool", "uint8", "int8", "int32", "float16", "float32", "float64", "int64")
+# The numbers of nibble::ErrorCode.
+ERROR_CODES = (
+    "invalid_program",
+    "unsupported",
+    "invalid_argument",
+    "out_of_range",
+    "out_of_memory",
+    "gpu",
+    "device_lost",
+    "io",
+    "internal",
+)
+
+
+class NibbleError(RuntimeError):
+    """A failure with one sentence for people; `code` names its kind for programs, such as "out_of_range"."""
+
+    __module__ = "nibble"
+
+    def __init__(self, message: str, code: str = "internal"):
+        super().__init__(message)
+        self.code = code
+
+
+class Tensor(ctypes.Structure):
+    """nibble_tensor"""
+
+    _fields_ = (
+        ("dtype", c_int32),
+        ("is_int", c_int32),
+        ("integer", c_int64),
+        ("rank", c_uint32),
+        ("shape", c_int64 * MAX_RANK),
+        ("data", c_void_p),
+        ("bytes", c_uint64),
+    )
+
+
+Progress = CFUNCTYPE(None, c_uint64, c_uint64, c_void_p)
+
+_FUNCTIONS = {
+    "nibble_version": (c_char_p, []),
+    "nibble_error": (c_char_p, []),
+    "nibble_error_code": (c_int32, []),
+    "nibble_set_wgpu_library": (None, [c_char_p]),
+    "nibble_devices_json": (c_char_p, []),
+    "nibble_device_open": (c_void_p, [c_char_p]),
+    "nibble_device_json": (c_char_p, [c_void_p]),
+    "nibble_device_live_objects": (c_uint64, [c_void_p]),
+    "nibble_device_close": (None, [c_void_p]),
+    "nibble_model_load": (c_void_p, [c_void_p, c_char_p, c_uint64, Progress, c_void_p]),
+    "nibble_model_input_count": (c_size_t, [c_void_p]),
+    "nibble_model_output_count": (c_size_t, [c_void_p]),
+    "nibble_model_input": (c_bool, [c_void_p, c_size_t, POINTER(Tensor)]),
+    "nibble_model_output": (c_bool, [c_void_p, c_size_t, POINTER(Tensor)]),
+    "nibble_model_constants_json": (c_char_p, [c_void_p]),
+    "nibble_model_free": (None, [c_void_p]),
+    "nibble_session_create": (c_void_p, [c_void_p]),
+    "nibble_session_set_inputs": (c_bool, [c_void_p, POINTER(Tensor), c_size_t]),
+    "nibble_session_output": (c_bool, [c_void_p, c_size_t, POINTER(Tensor)]),
+    "nibble_session_execute": (c_bool, [c_void_p, POINTER(Tensor), c_size_t]),
+    "nibble_session_free": (None, [c_void_p]),
+}
+
+
+def _wgpu_library() -> Path | None:
+    """wgpu-native in the wheel `wgpu`, which need not lie beside ours."""
+    spec = importlib.util.find_spec("wgpu")
+    for folder in (spec and spec.submodule_search_locations) or ():
+        for name in ("libwgpu_native-release.so", "libwgpu_native.so"):
+            path = Path(folder) / "resources" / name
+            if path.exists():
+                return path
+    return None
+
+
+def _load() -> ctypes.CDLL:
+    path = LIBRARY_DIR / "libnibble.so"
+    try:
+        library = ctypes.CDLL(os.fspath(path))
+    except OSError as error:
+        raise ImportError(f"Nibble's library {path} cannot be loaded: {error}") from error
+    for name, (result, arguments) in _FUNCTIONS.items():
+        function = getattr(library, name)
+        function.restype = result
+        function.argtypes = arguments
+    # A path that is set goes first, and the user's own choice must win.
+    if "NIBBLE_WGPU_LIBRARY" not in os.environ and (wgpu := _wgpu_library()):
+        library.nibble_set_wgpu_library(os.fsencode(wgpu))
+    return library
+
+
+lib = _load()
+
+
+def last_error() -> NibbleError:
+    """What the calling thread's last call complained about."""
+    code = lib.nibble_error_code()
+    name = ERROR_CODES[code] if 0 <= code < len(ERROR_CODES) else "internal"
+    return NibbleError(lib.nibble_error().decode(errors="replace"), name)
+
+
+def check(result):
+    """The result of a call that gives NULL or false when it failed."""
+    if not result:
+        raise last_error()
+    return result

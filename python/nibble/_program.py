@@ -1,0 +1,255 @@
+"""Programs on NumPy arrays."""
+
+import ctypes
+import json
+import os
+import threading
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from . import _native
+from ._native import NibbleError, Tensor, check, lib
+
+_DTYPE_NUMBERS = {np.dtype(name): number for number, name in enumerate(_native.DTYPES)}
+_INT64 = np.iinfo(np.int64)
+
+
+@dataclass(frozen=True)
+class Device:
+    """An adapter: what it is, and in `profile` all that planning knows of it: limits and features by name."""
+
+    index: int
+    name: str
+    kind: str
+    backend: str
+    driver: str
+    profile: dict = field(repr=False)
+
+    @classmethod
+    def _from_json(cls, text: bytes | dict) -> "Device":
+        profile = json.loads(text) if isinstance(text, bytes) else dict(text)
+        index = profile.pop("index")
+        return cls(index, *(profile[key] for key in ("name", "kind", "backend", "driver")), profile)
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """An input or output of a program: its dtype and its largest shape. A plain integer has neither."""
+
+    dtype: np.dtype | None
+    shape: tuple[int, ...] | None
+
+    @classmethod
+    def _from_native(cls, tensor: Tensor) -> "TensorSpec":
+        if tensor.is_int:
+            return cls(None, None)
+        return cls(np.dtype(_native.DTYPES[tensor.dtype]), tuple(tensor.shape[: tensor.rank]))
+
+
+class _Handle:
+    """A native object, freed once: by close(), with its last user, or at exit."""
+
+    def __init__(self, pointer: int, free: Callable[[int], None], what: str):
+        self._pointer = pointer
+        self._what = what
+        self._finalizer = weakref.finalize(self, free, pointer)
+
+    def get(self) -> int:
+        if not self._finalizer.alive:
+            raise NibbleError(f"this {self._what} is closed", "invalid_argument")
+        return self._pointer
+
+    def close(self) -> None:
+        self._finalizer()
+
+
+def devices() -> list[Device]:
+    """All adapters that can run programs; none is an empty list."""
+    return [Device._from_json(info) for info in json.loads(check(lib.nibble_devices_json()))]
+
+
+def load(
+    path: str | os.PathLike,
+    device: str | int | Device | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+    *,
+    max_shard_bytes: int = 0,
+) -> "Program":
+    """Loads a .pte file onto a GPU.
+
+    device: an index, a kind ("cpu", "integrated", "discrete"), a part of a name or one of devices(); by default what
+        $NIBBLE_DEVICE says, else the best adapter.
+    on_progress: called with the bytes of weights uploaded so far, and in all.
+    max_shard_bytes: splits tensors larger than this; 0 means the device's own limits.
+    """
+    selector = "" if device is None else str(device.index if isinstance(device, Device) else device)
+    handle = _Handle(check(lib.nibble_device_open(selector.encode())), lib.nibble_device_close, "device")
+
+    failures = []
+
+    def report(done: int, total: int, _user) -> None:
+        try:
+            if on_progress is not None and not failures:
+                on_progress(done, total)
+        except BaseException as error:  # ctypes would print it and go on
+            failures.append(error)
+
+    pointer = lib.nibble_model_load(handle.get(), os.fsencode(path), max_shard_bytes, _native.Progress(report), None)
+    # Asked for before anything else calls the library in this thread.
+    error = None if pointer else _native.last_error()
+    model = _Handle(pointer, lib.nibble_model_free, "program") if pointer else None
+    if failures:
+        if model is not None:
+            model.close()
+        raise failures[0]
+    if error is not None:
+        raise error
+    return Program(handle, model)
+
+
+class _Model:
+    """What all sessions of a program share."""
+
+    def __init__(self, device: _Handle, handle: _Handle):
+        self.device = device
+        self.handle = handle
+        self.inputs = self._specs(lib.nibble_model_input_count, lib.nibble_model_input)
+        self.outputs = self._specs(lib.nibble_model_output_count, lib.nibble_model_output)
+
+    def _specs(self, count_of, fill) -> tuple[TensorSpec, ...]:
+        specs = []
+        for index in range(count_of(self.handle.get())):
+            tensor = Tensor()
+            check(fill(self.handle.get(), index, tensor))
+            specs.append(TensorSpec._from_native(tensor))
+        return tuple(specs)
+
+
+class Session:
+    """One user's state of a program: its mutable buffers and its results. Calls from several threads take turns."""
+
+    _name = "session"
+
+    def __init__(self, model: _Model):
+        self._model = model
+        pointer = check(lib.nibble_session_create(model.handle.get()))
+        self._handle = _Handle(pointer, lib.nibble_session_free, self._name)
+        self._lock = threading.Lock()
+
+    def run(self, *inputs):
+        """Runs the program on arrays, or on what NumPy makes arrays of.
+
+        Gives a NumPy array (an int where the program returns a plain integer), or a tuple of them where the program has
+        not exactly one output.
+        """
+        kept = []  # the arrays whose memory the call reads
+        native = (Tensor * len(inputs))()
+        for index, value in enumerate(inputs):
+            spec = self._model.inputs[index] if index < len(self._model.inputs) else None
+            _fill_input(native[index], index, value, spec, kept)
+        with self._lock:
+            session = self._handle.get()
+            check(lib.nibble_session_set_inputs(session, native, len(inputs)))
+            results = []
+            outputs = (Tensor * len(self._model.outputs))()
+            for index, output in enumerate(outputs):
+                check(lib.nibble_session_output(session, index, output))
+                if output.is_int:
+                    results.append(output.integer)
+                    continue
+                array = np.empty(tuple(output.shape[: output.rank]), _native.DTYPES[output.dtype])
+                output.data, output.bytes = array.ctypes.data, array.nbytes
+                results.append(array)
+            check(lib.nibble_session_execute(session, outputs, len(outputs)))
+        return results[0] if len(results) == 1 else tuple(results)
+
+    __call__ = run
+
+    def close(self) -> None:
+        """Gives the session's memory back; later calls fail."""
+        with self._lock:
+            self._handle.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_exception) -> None:
+        self.close()
+
+
+class Program(Session):
+    """A loaded program with a first session. Its weights are on the GPU once, whatever the number of sessions."""
+
+    _name = "program"
+
+    def __init__(self, device: _Handle, handle: _Handle):
+        super().__init__(_Model(device, handle))
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        return self._model.inputs
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        return self._model.outputs
+
+    @property
+    def constants(self) -> dict:
+        """What the program's constant methods return, by name, such as {"get_vocab_size": 32000}."""
+        return json.loads(check(lib.nibble_model_constants_json(self._model.handle.get())))
+
+    @property
+    def device(self) -> Device:
+        return Device._from_json(check(lib.nibble_device_json(self._model.device.get())))
+
+    @property
+    def live_objects(self) -> int:
+        """How many GPU objects this process holds; for leak checks."""
+        return lib.nibble_device_live_objects(self._model.device.get())
+
+    def session(self) -> Session:
+        """A further, independent session."""
+        return Session(self._model)
+
+    def close(self) -> None:
+        """Closes this session, and lets go of the weights as soon as no other session needs them."""
+        super().close()
+        self._model.handle.close()
+        self._model.device.close()
+
+    def __repr__(self) -> str:
+        return f"<nibble.Program inputs={list(self.inputs)} outputs={list(self.outputs)}>"
+
+
+def _fill_input(tensor: Tensor, index: int, value, spec: TensorSpec | None, kept: list) -> None:
+    if spec is not None and spec.dtype is None and hasattr(value, "__index__") and not hasattr(value, "shape"):
+        integer = int(value)
+        if not _INT64.min <= integer <= _INT64.max:
+            raise NibbleError(f"input {index} is {integer}, which does not fit 64 bits", "out_of_range")
+        tensor.is_int, tensor.integer = 1, integer
+        return
+    array = np.asarray(value)
+    # A list says nothing about its dtype. What would lose more than precision is left for the library to refuse; uint64
+    # is what NumPy makes of integers past int64.
+    untold = spec is not None and spec.dtype is not None and not hasattr(value, "dtype") and array.dtype != np.uint64
+    if untold and (array.size == 0 or np.can_cast(array.dtype, spec.dtype, "same_kind")):
+        array = array.astype(spec.dtype, copy=False)
+    number = _DTYPE_NUMBERS.get(array.dtype.newbyteorder("="))
+    if number is None:
+        wanted = f"takes {spec.dtype}" if spec is not None and spec.dtype is not None else "takes no such values"
+        raise NibbleError(f"input {index} is {array.dtype}, but the program {wanted}", "invalid_argument")
+    if array.ndim > _native.MAX_RANK:
+        raise NibbleError(
+            f"input {index} has {array.ndim} dimensions, but the most is {_native.MAX_RANK}",
+            "invalid_argument",
+        )
+    array = np.require(array, array.dtype.newbyteorder("="), "C")
+    kept.append(array)
+    tensor.dtype = number
+    tensor.rank = array.ndim
+    tensor.shape[: array.ndim] = array.shape
+    tensor.data = ctypes.c_void_p(array.ctypes.data)
+    tensor.bytes = array.nbytes

@@ -1,0 +1,86 @@
+"""Checks what the rooms of src/ may include and call: check_rooms.py BUILD_FOLDER.
+
+The includes are checked twice: by reading the sources, and by trying to compile forbidden ones with each room's own
+flags, which shows that the compiler would refuse them too.
+"""
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+PURE_ROOMS = ("graph", "plan", "ops")
+FORBIDDEN_HEADERS = ("webgpu.h", "wgpu.h", "executorch/runtime/core/error.h")
+FORBIDDEN_INCLUDE = re.compile(
+    r'#\s*include\s*[<"](?:\S*/)?(?:webgpu\.h|wgpu\.h|executorch/|torch/|gpu/|executorch\.h)'
+)
+# Each of these throws, and rooms are compiled without exceptions: a throw would end the process.
+BANNED_CALLS = {
+    re.compile(r"\.at\("): "at() throws; test the index and use []",
+    re.compile(r"\bsto(?:i|l|ll|ul|ull|f|d|ld)\("): "stoi() and its kin throw; use std::from_chars",
+    re.compile(r"\.value\(\)(?! [!=]= nullptr)"): "value() throws; test it and use *",
+}
+
+
+def read_sources(root: Path) -> list[str]:
+    """One complaint per forbidden include or banned call."""
+    complaints = []
+    for path in sorted((root / "src").rglob("*")):
+        if path.suffix not in (".cpp", ".hpp", ".h"):
+            continue
+        room = path.relative_to(root / "src").parts[0]
+        for number, line in enumerate(path.read_text().splitlines(), start=1):
+            where = f"{path.relative_to(root)}:{number}"
+            if room in PURE_ROOMS and FORBIDDEN_INCLUDE.search(line):
+                complaints.append(f"{where}: the room '{room}' may not include this: {line.strip()}")
+            code = line.split("//")[0]
+            complaints += [f"{where}: {why}" for call, why in BANNED_CALLS.items() if call.search(code)]
+    return complaints
+
+
+def room_flags(commands: list[dict], room_folder: Path) -> tuple[list[str], str]:
+    """The compiler and flags of a room, without input and output."""
+    for entry in commands:
+        source = Path(entry["file"])
+        if not source.is_relative_to(room_folder):
+            continue
+        words = shlex.split(entry["command"])
+        drop = {"-c", str(source), "-o", words[words.index("-o") + 1]}
+        return [word for word in words if word not in drop], entry["directory"]
+    raise SystemExit(f"check_rooms: no source of {room_folder} is in compile_commands.json")
+
+
+def compiles(flags: list[str], folder: str, line: str) -> bool:
+    command = [*flags, "-fsyntax-only", "-x", "c++", "-"]
+    return subprocess.run(command, cwd=folder, input=line + "\n", text=True, capture_output=True).returncode == 0
+
+
+def try_includes(root: Path, build: Path) -> list[str]:
+    """One complaint per forbidden include that a room's flags accept."""
+    commands = json.loads((build / "compile_commands.json").read_text())
+    complaints = []
+    for room in PURE_ROOMS:
+        flags, folder = room_flags(commands, root / "src" / room)
+        # Without this one, a room whose flags are broken would pass for the wrong reason.
+        if not compiles(flags, folder, '#include "graph/graph.hpp"'):
+            complaints.append(f"room '{room}': graph/graph.hpp does not compile with its flags")
+        headers = [f"gpu/{path.name}" for path in sorted((root / "src" / "gpu").glob("*.hpp"))[:1]]
+        complaints += [
+            f"room '{room}': #include <{header}> compiles, but must not"
+            for header in (*FORBIDDEN_HEADERS, *headers)
+            if compiles(flags, folder, f"#include <{header}>")
+        ]
+    return complaints
+
+
+def main() -> int:
+    root = Path(__file__).resolve().parent.parent
+    complaints = read_sources(root) + try_includes(root, Path(sys.argv[1]))
+    print("\n".join(complaints) or "Every room includes and calls only what it may.")
+    return 1 if complaints else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

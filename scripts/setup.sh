@@ -1,0 +1,170 @@
+# Set-up that ./run and ./test share. Sourced with the repository's root as the working folder. Everything is checked on
+# every call and done only where it is missing, so that a second call starts at once.
+
+# What it takes to build Nibble and to run it without a GPU.
+run_packages=(g++ cmake ninja-build flatbuffers-compiler libflatbuffers-dev libfmt-dev libcli11-dev nlohmann-json3-dev
+  libvulkan1 mesa-vulkan-drivers ca-certificates)
+# Chromium brings SwiftShader, the second adapter. Ubuntu has no such package; the tests then use one adapter.
+test_packages=(libgtest-dev libbenchmark-dev clang-19 libclang-rt-19-dev clang-tidy-19 clang-format-19)
+optional_test_packages=(chromium)
+
+now_ms() { echo $((${EPOCHREALTIME/[.,]/} / 1000)); }
+
+# 83400 -> "1 min 23 s"
+duration() {
+  local ms=$1
+  if ((ms < 10000)); then
+    printf '%d.%d s' $((ms / 1000)) $((ms % 1000 / 100))
+  elif ((ms < 60000)); then
+    printf '%d s' $((ms / 1000))
+  else
+    printf '%d min %d s' $((ms / 60000)) $((ms / 1000 % 60))
+  fi
+}
+
+# step TITLE LOG COMMAND...: one line on the screen, the rest in build/logs/LOG.log; its end is shown if it fails.
+step() {
+  local title=$1 log=build/logs/$2.log start status=0
+  shift 2
+  mkdir -p build/logs
+  start=$(now_ms)
+  printf '  %-44s' "$title"
+  "$@" >"$log" 2>&1 </dev/null || status=$?
+  if ((status == 0)); then
+    printf 'ok      %s\n' "$(duration $(($(now_ms) - start)))"
+    return 0
+  fi
+  printf 'FAILED  %s (exit %d)\n' "$(duration $(($(now_ms) - start)))" "$status"
+  tail -n 40 "$log" | sed 's/^/    | /'
+  echo "    all of it: $log"
+  return 1
+}
+
+# A fingerprint of files by name, size and time.
+state_of() {
+  find "$@" -type f -not -path '*/__pycache__/*' -printf '%p %s %T@\n' | LC_ALL=C sort | sha256sum | cut -c1-32
+}
+
+stamp_is() { [[ -f $1 && $(<"$1") == "$2" ]]; }
+
+missing_packages() {
+  local package
+  for package in "$@"; do
+    [[ $(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null) == installed ]] || echo "$package"
+  done
+}
+
+# The first Python that is new enough for the pinned packages and can make a virtual environment.
+find_python() {
+  local python
+  for python in python3 python3.11 python3.12 python3.13 /usr/bin/python3; do
+    if command -v "$python" >/dev/null && "$python" -c '
+import ensurepip, sys, venv
+sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; then
+      command -v "$python"
+      return 0
+    fi
+  done
+  return 1
+}
+
+# setup_packages run|test
+setup_packages() {
+  local wanted=("${run_packages[@]}") optional=() missing as_root=()
+  if [[ $1 == test ]]; then
+    wanted+=("${test_packages[@]}")
+    [[ -f build/stamps/no-optional-packages ]] || optional=("${optional_test_packages[@]}")
+  fi
+  [[ -x .venv/bin/python3 ]] || find_python >/dev/null || wanted+=(python3 python3-venv)
+  if ! command -v dpkg-query >/dev/null; then
+    echo "Nibble's set-up knows Debian and Ubuntu; elsewhere, install the like of: ${wanted[*]} ${optional[*]}" >&2
+    return 2
+  fi
+  mapfile -t missing < <(missing_packages "${wanted[@]}" "${optional[@]}")
+  ((${#missing[@]})) || return 0
+
+  if ((EUID != 0)); then
+    as_root=(sudo -n)
+    if ! sudo -n true 2>/dev/null; then
+      echo "Missing packages, and no right to install them: sudo apt-get install ${missing[*]}" >&2
+      return 2
+    fi
+  fi
+  local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -y)
+  step "package lists" apt-update "${apt[@]}" update || return 1
+  local package available=()
+  for package in "${missing[@]}"; do
+    if [[ " ${optional[*]} " == *" $package "* ]] && ! apt-cache show --no-all-versions "$package" >/dev/null 2>&1; then
+      echo "  $package is not packaged here; going on without it"
+      mkdir -p build/stamps && touch build/stamps/no-optional-packages
+    else
+      available+=("$package")
+    fi
+  done
+  ((${#available[@]})) || return 0
+  echo "  to install: ${available[*]}"
+  step "system packages (${#available[@]})" apt-install "${apt[@]}" install --no-install-recommends "${available[@]}"
+}
+
+make_venv() {
+  rm -rf .venv
+  "$(find_python)" -m venv .venv
+}
+
+# The environment belongs to this folder and these pins; if either changed, it is brought up to date or made anew.
+setup_venv() {
+  local stamp=.venv/nibble-packages wanted
+  wanted="$PWD $(cat requirements.txt constraints.txt | sha256sum | cut -c1-32)"
+  if stamp_is "$stamp" "$wanted"; then return 0; fi
+  if [[ ! -x .venv/bin/python3 || (-f $stamp && $(<"$stamp") != "$PWD "*) ]]; then
+    step "virtual environment .venv" venv make_venv || return 1
+  fi
+  local pip=(.venv/bin/python3 -m pip install --disable-pip-version-check --constraint constraints.txt)
+  step "Python packages: torch" pip-torch "${pip[@]}" "$(grep '^torch==' requirements.txt)" || return 1
+  step "Python packages: the others" pip-others "${pip[@]}" --requirement requirements.txt || return 1
+  echo "$wanted" >"$stamp"
+}
+
+# Builds the wheel in build/wheel (kept, so that the next time compiles only what changed) and puts it into .venv.
+setup_nibble() {
+  local stamp=.venv/nibble-installed wanted
+  wanted="$(state_of CMakeLists.txt pyproject.toml README.md LICENSE cmake include src python .venv/nibble-packages)"
+  if stamp_is "$stamp" "$wanted"; then return 0; fi
+  # What the last configuration found in .venv may have moved since.
+  [[ build/wheel/CMakeCache.txt -nt .venv/nibble-packages ]] || rm -f build/wheel/CMakeCache.txt
+  step "Nibble: build and install into .venv" install \
+    .venv/bin/python3 -m pip install --disable-pip-version-check --no-build-isolation --no-deps --verbose . || return 1
+  echo "$wanted" >"$stamp"
+}
+
+# setup run|test
+setup() {
+  # A build folder remembers absolute paths: a copied repository starts with a new one.
+  if [[ -d build ]] && ! stamp_is build/root "$PWD"; then
+    echo "  build/ was made in another folder; starting a new one"
+    rm -rf build
+  fi
+  mkdir -p build && echo "$PWD" >build/root
+  setup_packages "$1" || return
+  setup_venv || return
+  setup_nibble
+}
+
+# configure PRESET: when there is no build folder for it yet, or the presets or .venv are newer.
+configure() {
+  local stamp=build/$1/configured
+  if [[ $stamp -nt CMakePresets.json && $stamp -nt .venv/nibble-packages ]]; then return 0; fi
+  step "configure $1" "configure-$1" cmake --fresh --preset "$1" || return 1
+  touch "$stamp"
+}
+
+# build PRESET [TARGET...]: once per process is enough.
+declare -A was_built=()
+build() {
+  local what="$*" preset=$1 targets=()
+  [[ -z ${was_built[$what]-} ]] || return 0
+  shift
+  (($#)) && targets=(--target "$@")
+  configure "$preset" || return 1
+  step "build $preset" "build-$preset" cmake --build "build/$preset" "${targets[@]}" && was_built[$what]=1
+}

@@ -1,0 +1,232 @@
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <new>
+
+#include "graph/status.hpp"
+#include "nibble/nibble.h"
+#include "nibble/nibble.hpp"
+
+using nibble::Error;
+using nibble::ErrorCode;
+using nibble::Result;
+using nibble::Status;
+using Json = nlohmann::ordered_json;
+
+struct nibble_device {
+  nibble::Device device;
+  std::string json;
+};
+struct nibble_model {
+  nibble::Model model;
+  std::string constants;
+};
+struct nibble_session {
+  nibble::Model model;
+  nibble::Session session;
+  std::vector<nibble::HostTensor> inputs;
+  std::vector<nibble::HostOutput> outputs;
+};
+
+namespace {
+
+thread_local Error last_error{ErrorCode::internal, ""};
+
+std::nullptr_t failed(Error error) {
+  last_error = std::move(error);
+  return nullptr;
+}
+
+bool ok(const Status& status) {
+  if (!status) last_error = status.error();
+  return status.has_value();
+}
+
+/// A null handle is the caller's mistake, and no crash.
+template <class T>
+bool is_there(const T* pointer, const char* what) {
+  if (pointer == nullptr) failed({ErrorCode::invalid_argument, fmt::format("the {} is null", what)});
+  return pointer != nullptr;
+}
+
+Json json_of(const nibble::DeviceInfo& info) {
+  Json json = {{"index", info.index}};
+  json.update(Json::parse(info.profile_json, nullptr, false));
+  return json;
+}
+
+std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+Result<nibble::DType> dtype_of(const nibble_tensor& tensor, std::string_view what, std::size_t index) {
+  if (tensor.dtype < NIBBLE_BOOL || tensor.dtype > NIBBLE_INT64) {
+    return nibble::fail(ErrorCode::invalid_argument, "{} {} has the unknown dtype number {}", what, index, tensor.dtype);
+  }
+  return static_cast<nibble::DType>(tensor.dtype);
+}
+
+Status read_input(const nibble_tensor& from, std::size_t index, nibble::HostTensor& to) {
+  to = {};
+  to.is_int = from.is_int != 0;
+  to.integer = from.integer;
+  if (to.is_int) return {};
+  TRY_ASSIGN(to.dtype, dtype_of(from, "input", index));
+  if (from.rank > NIBBLE_MAX_RANK) {
+    return nibble::fail(ErrorCode::invalid_argument, "input {} has rank {}, but the most is {}", index, from.rank,
+                        NIBBLE_MAX_RANK);
+  }
+  for (std::uint32_t i = 0; i < from.rank; ++i) to.shape.push_back(from.shape[i]);
+  to.data = from.data;
+  return {};
+}
+
+void write_shape(const nibble::Shape& shape, nibble_tensor& to) {
+  to.rank = static_cast<std::uint32_t>(shape.rank());
+  std::ranges::copy(shape.dims(), to.shape);
+}
+
+bool describe(const std::vector<nibble::TensorInfo>& all, std::size_t index, std::string_view what, nibble_tensor* out) {
+  if (!is_there(out, "place for the answer")) return false;
+  if (index >= all.size()) {
+    failed({ErrorCode::invalid_argument, fmt::format("there is no {} {}: the program has {}", what, index, all.size())});
+    return false;
+  }
+  *out = {};
+  out->dtype = static_cast<std::int32_t>(all[index].dtype);
+  out->is_int = all[index].is_int ? 1 : 0;
+  write_shape(all[index].shape, *out);
+  return true;
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* nibble_version(void) noexcept { return nibble::version().data(); }
+const char* nibble_error(void) noexcept { return last_error.message.c_str(); }
+int32_t nibble_error_code(void) noexcept { return static_cast<std::int32_t>(last_error.code); }
+
+void nibble_set_wgpu_library(const char* path) noexcept { nibble::set_wgpu_library(path != nullptr ? path : ""); }
+
+const char* nibble_devices_json(void) noexcept {
+  thread_local std::string text;
+  auto devices = nibble::devices();
+  if (!devices) return failed(std::move(devices).error());
+  Json json = Json::array();
+  for (const auto& info : *devices) json.push_back(json_of(info));
+  text = text_of(json);
+  return text.c_str();
+}
+
+nibble_device* nibble_device_open(const char* selector) noexcept {
+  auto device = nibble::Device::open(selector != nullptr ? selector : "");
+  if (!device) return failed(std::move(device).error());
+  auto json = text_of(json_of(device->info()));
+  return new nibble_device{std::move(*device), std::move(json)};
+}
+
+const char* nibble_device_json(nibble_device* device) noexcept {
+  return is_there(device, "device") ? device->json.c_str() : nullptr;
+}
+
+uint64_t nibble_device_live_objects(nibble_device* device) noexcept {
+  return is_there(device, "device") ? device->device.live_objects() : 0;
+}
+
+void nibble_device_close(nibble_device* device) noexcept { delete device; }
+
+nibble_model* nibble_model_load(nibble_device* device, const char* path, uint64_t max_shard_bytes,
+                                nibble_progress progress, void* user) noexcept {
+  if (!is_there(device, "device") || !is_there(path, "path")) return nullptr;
+  nibble::LoadOptions options;
+  options.max_shard_bytes = max_shard_bytes;
+  if (progress != nullptr) options.on_progress = [=](std::uint64_t done, std::uint64_t total) { progress(done, total, user); };
+  auto model = nibble::Model::load(device->device, path, options);
+  if (!model) return failed(std::move(model).error());
+  Json constants = Json::object();
+  for (const auto& method : model->constant_methods()) {
+    Json values = Json::array();
+    for (const auto& value : method.values) values.push_back(Json::parse(value, nullptr, false));
+    constants[method.name] = values.size() == 1 ? values.front() : values;
+  }
+  return new nibble_model{std::move(*model), text_of(constants)};
+}
+
+size_t nibble_model_input_count(nibble_model* model) noexcept {
+  return is_there(model, "model") ? model->model.inputs().size() : 0;
+}
+
+size_t nibble_model_output_count(nibble_model* model) noexcept {
+  return is_there(model, "model") ? model->model.outputs().size() : 0;
+}
+
+bool nibble_model_input(nibble_model* model, size_t index, nibble_tensor* out) noexcept {
+  return is_there(model, "model") && describe(model->model.inputs(), index, "input", out);
+}
+
+bool nibble_model_output(nibble_model* model, size_t index, nibble_tensor* out) noexcept {
+  return is_there(model, "model") && describe(model->model.outputs(), index, "output", out);
+}
+
+const char* nibble_model_constants_json(nibble_model* model) noexcept {
+  return is_there(model, "model") ? model->constants.c_str() : nullptr;
+}
+
+void nibble_model_free(nibble_model* model) noexcept { delete model; }
+
+nibble_session* nibble_session_create(nibble_model* model) noexcept {
+  if (!is_there(model, "model")) return nullptr;
+  auto session = nibble::Session::create(model->model);
+  if (!session) return failed(std::move(session).error());
+  return new nibble_session{model->model, std::move(*session), {}, {}};
+}
+
+bool nibble_session_set_inputs(nibble_session* session, const nibble_tensor* inputs, size_t count) noexcept {
+  if (!is_there(session, "session") || (count != 0 && !is_there(inputs, "list of inputs"))) return false;
+  const auto known = std::min(count, session->model.inputs().size());
+  session->inputs.resize(known);
+  for (std::size_t i = 0; i < known; ++i) {
+    if (!ok(read_input(inputs[i], i, session->inputs[i]))) return false;
+  }
+  if (count != session->model.inputs().size()) {
+    failed({ErrorCode::invalid_argument,
+            fmt::format("{} {} given, but the program takes {}", count, count == 1 ? "input is" : "inputs are",
+                        session->model.inputs().size())});
+    return false;
+  }
+  return ok(session->session.set_inputs(session->inputs));
+}
+
+bool nibble_session_output(nibble_session* session, size_t index, nibble_tensor* out) noexcept {
+  if (!is_there(session, "session") || !describe(session->model.outputs(), index, "output", out)) return false;
+  if (out->is_int != 0) {
+    out->integer = session->session.output_int(index);
+  } else {
+    write_shape(session->session.output_shape(index), *out);
+  }
+  return true;
+}
+
+bool nibble_session_execute(nibble_session* session, const nibble_tensor* outputs, size_t count) noexcept {
+  if (!is_there(session, "session") || (count != 0 && !is_there(outputs, "list of outputs"))) return false;
+  if (count != session->model.outputs().size()) {
+    failed({ErrorCode::invalid_argument,
+            fmt::format("{} {} given, but the program has {}", count, count == 1 ? "output is" : "outputs are",
+                        session->model.outputs().size())});
+    return false;
+  }
+  session->outputs.resize(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    auto dtype = dtype_of(outputs[i], "output", i);
+    if (!dtype) {
+      failed(std::move(dtype).error());
+      return false;
+    }
+    session->outputs[i] = {*dtype, outputs[i].data, outputs[i].bytes};
+  }
+  return ok(session->session.execute(session->outputs));
+}
+
+void nibble_session_free(nibble_session* session) noexcept { delete session; }
+
+}  // extern "C"

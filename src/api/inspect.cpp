@@ -1,0 +1,199 @@
+#include "api/inspect.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "ops/registry.hpp"
+#include "program/mapped_file.hpp"
+
+namespace nibble {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+void count_ops(const Graph& graph, Inspection& facts) {
+  const Registry registry = ops::registry();
+  for (const auto& node : graph.nodes) {
+    auto op = std::ranges::find(facts.ops, node.op, &Inspection::Op::name);
+    if (op == facts.ops.end()) {
+      const bool supported = std::ranges::find(registry, node.op, &OpEntry::name) != registry.end();
+      op = facts.ops.insert(op, {node.op, 0, supported});
+    }
+    ++op->count;
+  }
+}
+
+/// Where the method's values are in the graph.
+struct Boundary {
+  std::vector<std::int32_t> inputs;
+  std::vector<OutputSource> outputs;
+};
+
+Status set_inputs(Stepper& stepper, const Boundary& boundary, const Inspection& facts, const InspectOptions& options) {
+  for (const auto& [input, shape] : options.shapes) {
+    if (input >= facts.inputs.size()) {
+      return fail(ErrorCode::invalid_argument, "there is no input {}: the program has {}", input, facts.inputs.size());
+    }
+    if (boundary.inputs[input] >= 0) {
+      TRY(stepper.set_shape(static_cast<std::size_t>(boundary.inputs[input]), shape));
+    }
+  }
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < facts.inputs.size() && next < options.ints.size(); ++i) {
+    if (!facts.inputs[i].host.is_int) continue;
+    const auto value = options.ints[next++];
+    if (boundary.inputs[i] >= 0) TRY(stepper.set_int(static_cast<std::size_t>(boundary.inputs[i]), value));
+  }
+  if (next < options.ints.size()) {
+    return fail(ErrorCode::invalid_argument, "{} integers were given, but the program has {} integer inputs",
+                options.ints.size(), next);
+  }
+  return {};
+}
+
+Result<Inspection::Step> make_step(const std::shared_ptr<const Plan>& plan, const Boundary& boundary,
+                                   const Inspection& facts, const InspectOptions& options) {
+  Stepper stepper(plan);
+  TRY(set_inputs(stepper, boundary, facts, options));
+  TRY(stepper.update());
+  Inspection::Step step;
+  for (std::size_t i = 0; i < boundary.inputs.size(); ++i) {
+    const auto index = boundary.inputs[i];
+    step.inputs.push_back(index < 0 ? facts.inputs[i].host.shape
+                                    : stepper.input_shape(static_cast<std::size_t>(index)));
+  }
+  for (const auto& source : boundary.outputs) {
+    switch (source.kind) {
+      case OutputSource::Kind::graph: step.outputs.push_back(stepper.output_shape(source.index)); break;
+      case OutputSource::Kind::input: step.outputs.push_back(step.inputs[source.index]); break;
+      case OutputSource::Kind::constant: step.outputs.emplace_back(); break;
+    }
+  }
+  step.dispatches = describe_dispatches(stepper);
+  return step;
+}
+
+Status make_plan(Graph graph, const Boundary& boundary, const DeviceProfile& profile, const InspectOptions& options,
+                 Inspection& facts) {
+  TRY_ASSIGN(const auto plan, Plan::make(std::move(graph), profile, options.plan, ops::registry()));
+  for (std::size_t i = 0; i < facts.inputs.size(); ++i) {
+    const auto index = boundary.inputs[i];
+    if (index < 0) continue;
+    for (const auto& check : plan->layout().inputs[static_cast<std::size_t>(index)].checks) {
+      auto& rows = facts.inputs[i].index_rows;
+      rows = std::min(rows.value_or(check.rows), check.rows);
+    }
+  }
+  facts.plan = Inspection::PlanFacts{.memory = measure_memory(*plan),
+                                     .pipelines = plan->layout().pipelines.size(),
+                                     .max_dispatches = plan->layout().max_dispatches,
+                                     .step = std::nullopt};
+  TRY_ASSIGN(facts.plan->step, make_step(plan, boundary, facts, options));
+  return {};
+}
+
+Json to_json(const Shape& shape) { return shape.dims(); }
+
+Json to_json(const HostValue& value) {
+  if (value.is_int) return {{"kind", "int"}};
+  return {{"kind", "tensor"},
+          {"dtype", to_string(value.dtype)},
+          {"shape", to_json(value.shape)},
+          {"dynamic", value.dynamic}};
+}
+
+Json to_json(const Inspection::Input& input) {
+  Json json = to_json(input.host);
+  json["used"] = input.used;
+  if (input.index_rows) json["index_rows"] = *input.index_rows;
+  return json;
+}
+
+Json to_json(const ConstantMethod& method) {
+  Json values = Json::array();
+  for (const auto& value : method.values) values.push_back(Json::parse(value, nullptr, false));
+  return values;
+}
+
+Json to_json(const DispatchInfo& dispatch) {
+  Json bindings = Json::array();
+  for (const auto& b : dispatch.bindings) {
+    bindings.push_back({{"buffer", b.buffer},
+                        {"role", to_string(b.role)},
+                        {"access", b.access == Access::read ? "read" : "read_write"},
+                        {"bytes", b.bytes}});
+  }
+  return {{"node", dispatch.node},           {"op", dispatch.op},
+          {"kernel", dispatch.kernel},       {"grid", dispatch.grid},
+          {"workgroup", dispatch.workgroup}, {"bindings", std::move(bindings)}};
+}
+
+Json to_json(const Inspection::PlanFacts& plan, bool with_dispatches) {
+  Json json = {{"pipelines", plan.pipelines},
+               {"max_dispatches", plan.max_dispatches},
+               {"memory",
+                {{"constants", plan.memory.constants},
+                 {"states", plan.memory.states},
+                 {"slots", plan.memory.slots},
+                 {"slots_unshared", plan.memory.slots_unshared},
+                 {"staging", plan.memory.staging}}},
+               {"step", nullptr}};
+  if (!plan.step) return json;
+  Json step = {{"inputs", Json::array()}, {"outputs", Json::array()}, {"dispatch_count", plan.step->dispatches.size()}};
+  for (const auto& shape : plan.step->inputs) step["inputs"].push_back(to_json(shape));
+  for (const auto& shape : plan.step->outputs) step["outputs"].push_back(to_json(shape));
+  if (with_dispatches) {
+    step["dispatches"] = Json::array();
+    for (const auto& d : plan.step->dispatches) step["dispatches"].push_back(to_json(d));
+  }
+  json["step"] = std::move(step);
+  return json;
+}
+
+}  // namespace
+
+Result<Inspection> inspect(const std::string& path, const DeviceProfile& profile, const InspectOptions& options) {
+  TRY_ASSIGN(const MappedFile file, MappedFile::open(path));
+  TRY_ASSIGN(Program program, read_program(file.bytes()));
+
+  Inspection facts;
+  facts.file = path;
+  facts.file_bytes = file.bytes().size();
+  facts.device = profile.name;
+  facts.method = std::move(program.method);
+  for (std::size_t i = 0; i < program.inputs.size(); ++i) {
+    facts.inputs.push_back({program.inputs[i], program.graph_inputs[i] >= 0, std::nullopt});
+  }
+  facts.outputs = std::move(program.outputs);
+  facts.constant_methods = std::move(program.constant_methods);
+  count_ops(program.graph, facts);
+  facts.constants = program.graph.constants.size();
+  for (const auto& constant : program.graph.constants) facts.constant_bytes += constant.length;
+
+  const Boundary boundary{std::move(program.graph_inputs), std::move(program.output_sources)};
+  if (auto planned = make_plan(std::move(program.graph), boundary, profile, options, facts); !planned) {
+    facts.problem = std::move(planned).error();
+  }
+  return facts;
+}
+
+std::string to_json(const Inspection& facts, bool with_dispatches) {
+  Json json = {{"file", facts.file},       {"file_bytes", facts.file_bytes},
+               {"method", facts.method},   {"inputs", Json::array()},
+               {"outputs", Json::array()}, {"constant_methods", Json::object()},
+               {"ops", Json::array()},     {"constants", {{"count", facts.constants}, {"bytes", facts.constant_bytes}}},
+               {"device", facts.device},   {"plan", nullptr},
+               {"problem", nullptr}};
+  for (const auto& input : facts.inputs) json["inputs"].push_back(to_json(input));
+  for (const auto& output : facts.outputs) json["outputs"].push_back(to_json(output));
+  for (const auto& method : facts.constant_methods) json["constant_methods"][method.name] = to_json(method);
+  for (const auto& op : facts.ops) {
+    json["ops"].push_back({{"name", op.name}, {"count", op.count}, {"supported", op.supported}});
+  }
+  if (facts.plan) json["plan"] = to_json(*facts.plan, with_dispatches);
+  if (facts.problem) json["problem"] = facts.problem->message;
+  // Names come from the file: what is no UTF-8 in them is replaced.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace nibble

@@ -1,0 +1,66 @@
+// What a program is and what running it would take, without a GPU.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "plan/print.hpp"
+#include "program/program.hpp"
+
+namespace nibble {
+
+struct InspectOptions {
+  PlanOptions plan;
+  std::vector<std::pair<std::size_t, Shape>> shapes;  ///< live shapes by input; the others have their largest
+  std::vector<std::int64_t> ints;                     ///< values of the integer inputs, in order; the others are 0
+};
+
+struct Inspection {
+  struct Input {
+    HostValue host;
+    bool used = true;
+    std::optional<std::int64_t> index_rows;  ///< its elements are ids below this
+  };
+  struct Op {
+    std::string name;
+    std::size_t count = 0;
+    bool supported = false;
+  };
+  /// What one call does.
+  struct Step {
+    std::vector<Shape> inputs;
+    std::vector<Shape> outputs;
+    std::vector<DispatchInfo> dispatches;
+  };
+  struct PlanFacts {
+    MemoryUse memory;
+    std::size_t pipelines = 0;
+    std::uint32_t max_dispatches = 0;
+    std::optional<Step> step;
+  };
+
+  std::string file;
+  std::uint64_t file_bytes = 0;
+  std::string method;
+  std::vector<Input> inputs;
+  std::vector<HostValue> outputs;
+  std::vector<ConstantMethod> constant_methods;
+  std::vector<Op> ops;  ///< in the order of their first use
+  std::size_t constants = 0;
+  std::uint64_t constant_bytes = 0;
+  std::string device;
+  std::optional<PlanFacts> plan;
+  /// Why there is no plan for this device, or no step for these shapes.
+  std::optional<Error> problem;
+};
+
+/// Fails when the file cannot be read as a program. One that cannot be planned has a `problem`.
+Result<Inspection> inspect(const std::string& path, const DeviceProfile& profile, const InspectOptions& options = {});
+
+/// `with_dispatches`: every dispatch, not only their number.
+std::string to_json(const Inspection& inspection, bool with_dispatches);
+
+}  // namespace nibble

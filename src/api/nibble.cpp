@@ -1,0 +1,142 @@
+#include "nibble/nibble.hpp"
+
+#include <algorithm>
+
+#include "api/load_blob.hpp"
+#include "api/profile_json.hpp"
+#include "api/session.hpp"
+#include "gpu/adapters.hpp"
+#include "ops/registry.hpp"
+#include "program/mapped_file.hpp"
+
+namespace nibble {
+namespace {
+
+DeviceInfo info_of(std::size_t index, const DeviceProfile& profile) {
+  DeviceInfo info;
+  info.index = index;
+  info.name = profile.name;
+  info.kind = to_string(profile.kind);
+  info.backend = profile.backend;
+  info.driver = profile.driver;
+  info.max_buffer_size = profile.limits.max_buffer_size;
+  info.max_storage_binding_size = profile.limits.max_storage_binding_size;
+  info.max_workgroup_invocations = profile.limits.max_workgroup_invocations;
+  info.max_workgroups_per_dimension = profile.limits.max_workgroups_per_dimension;
+  info.shader_f16 = profile.shader_f16;
+  info.subgroups = profile.subgroups;
+  info.timestamp_query = profile.timestamp_query;
+  info.profile_json = profile_to_json(profile);
+  return info;
+}
+
+/// The part of a load that both doors share: plan, upload, compile.
+Status load_graph(const Device& device, Graph graph, ConstantSource& source, const LoadOptions& options,
+                  ModelState& model) {
+  const auto& gpu = device.state->gpu;
+  TRY_ASSIGN(auto plan, Plan::make(std::move(graph), gpu->profile(), {.max_shard_bytes = options.max_shard_bytes},
+                                   ops::registry()));
+  TRY_ASSIGN(model.resources, gpu::ModelResources::make(gpu, std::move(plan), source, options.on_progress));
+  return {};
+}
+
+bool has_state(const Layout& layout) {
+  return std::ranges::any_of(layout.uploads,
+                             [&](const Upload& u) { return layout.buffers[u.buffer].role == BufferRole::state; });
+}
+
+/// A source for sessions that need none.
+class NoConstants final : public ConstantSource {
+ public:
+  Result<std::span<const std::byte>> open(std::uint32_t constant) override {
+    return fail(ErrorCode::internal, "constant {} is wanted after the program was closed", constant);
+  }
+  void consumed(std::uint32_t, std::uint64_t) override {}
+  void close(std::uint32_t) override {}
+};
+
+TensorInfo info_of(const Graph& graph, ValueId id) {
+  const auto* tensor = graph.tensor(id);
+  if (tensor == nullptr) return {DType::i64, {}, true};
+  return {tensor->staging, tensor->shape, false};
+}
+
+}  // namespace
+
+void set_wgpu_library(std::string path) { gpu::set_wgpu_library(std::move(path)); }
+
+Result<std::vector<DeviceInfo>> devices() {
+  TRY_ASSIGN(auto adapters, gpu::adapters());
+  std::vector<DeviceInfo> out;
+  for (std::size_t i = 0; i < adapters.size(); ++i) out.push_back(info_of(i, adapters[i].profile));
+  return out;
+}
+
+Result<Device> Device::open(std::string_view selector) {
+  TRY_ASSIGN(auto gpu, gpu::Device::open(selector));
+  Device device;
+  device.state = std::make_shared<DeviceState>();
+  device.state->info = info_of(gpu->index(), gpu->profile());
+  device.state->gpu = std::move(gpu);
+  return device;
+}
+
+const DeviceInfo& Device::info() const { return state->info; }
+std::optional<Error> Device::lost() const { return state->gpu->lost(); }
+std::size_t Device::live_objects() const { return gpu::live_objects(); }
+
+Result<Model> Model::load(const Device& device, const std::string& path, const LoadOptions& options) {
+  TRY_ASSIGN(auto mapped, MappedFile::open(path));
+  auto file = std::make_shared<const MappedFile>(std::move(mapped));
+  TRY_ASSIGN(auto program, read_program(file->bytes()));
+  auto constants = std::make_shared<FileConstants>(file, program.graph.constants);
+
+  auto model = std::make_shared<ModelState>();
+  model->inputs.assign(program.inputs.begin(), program.inputs.end());
+  model->outputs.assign(program.outputs.begin(), program.outputs.end());
+  model->graph_inputs = std::move(program.graph_inputs);
+  model->output_sources = std::move(program.output_sources);
+  model->constant_methods = std::move(program.constant_methods);
+  TRY(load_graph(device, std::move(program.graph), *constants, options, *model));
+  if (has_state(model->resources->plan()->layout())) model->constants = std::move(constants);
+  return Model{std::move(model)};
+}
+
+const std::vector<TensorInfo>& Model::inputs() const { return state->inputs; }
+const std::vector<TensorInfo>& Model::outputs() const { return state->outputs; }
+const std::vector<ConstantMethod>& Model::constant_methods() const { return state->constant_methods; }
+
+Result<Loaded> load_blob(const Device& device, std::span<const std::byte> blob, const NamedSize& named,
+                         const MakeSource& make_source, const LoadOptions& options) {
+  TRY_ASSIGN(auto graph, read_blob(blob, named));
+  const auto source = make_source(graph.constants);
+  auto model = std::make_shared<ModelState>();
+  for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
+    model->inputs.push_back(info_of(graph, graph.inputs[i]));
+    model->graph_inputs.push_back(static_cast<std::int32_t>(i));
+  }
+  for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
+    model->outputs.push_back(info_of(graph, graph.outputs[i]));
+    model->output_sources.push_back({OutputSource::Kind::graph, static_cast<std::uint32_t>(i), 0});
+  }
+  TRY(load_graph(device, std::move(graph), *source, options, *model));
+  TRY_ASSIGN(auto session, SessionState::make(model, *source));
+  return Loaded{Model{std::move(model)}, Session{std::move(session)}};
+}
+
+Result<Session> Session::create(const Model& model) {
+  NoConstants none;
+  ConstantSource& source = model.state->constants != nullptr ? *model.state->constants : none;
+  TRY_ASSIGN(auto session, SessionState::make(model.state, source));
+  return Session{std::move(session)};
+}
+
+Status Session::set_inputs(std::span<const HostTensor> inputs) { return state->set_inputs(inputs); }
+Shape Session::output_shape(std::size_t output) const { return state->output_shape(output); }
+std::int64_t Session::output_int(std::size_t output) const { return state->output_int(output); }
+Status Session::execute(std::span<const HostOutput> outputs) { return state->execute(outputs); }
+Result<std::vector<DispatchTime>> Session::profile(std::span<const HostOutput> outputs) { return state->profile(outputs); }
+
+std::string_view version() noexcept { return NIBBLE_VERSION; }
+
+}  // namespace nibble

@@ -1,0 +1,17 @@
+// A device profile as JSON: captured on one machine, planned for on another.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "graph/status.hpp"
+#include "plan/profile.hpp"
+
+namespace nibble {
+
+std::string profile_to_json(const DeviceProfile& profile);
+
+/// Every field that profile_to_json() writes must be there; others are ignored.
+Result<DeviceProfile> profile_from_json(std::string_view text);
+
+}  // namespace nibble

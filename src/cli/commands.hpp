@@ -1,0 +1,61 @@
+// The commands, without their command line. Each prints its result to stdout and nothing else there.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/status.hpp"
+#include "nibble/types.hpp"
+
+namespace nibble::cli {
+
+/// An input's number and its live shape.
+using InputShape = std::pair<std::size_t, Shape>;
+
+/// Reads `0=1,7`; an empty list is a scalar.
+Result<InputShape> parse_input_shape(std::string_view text);
+
+struct DevicesOptions {
+  bool json = false;
+};
+Status devices_command(const DevicesOptions& options);
+
+struct OpsOptions {
+  bool markdown = false;
+};
+Status ops_command(const OpsOptions& options);
+
+/// What all commands that take a program have in common.
+struct ModelOptions {
+  std::string model;
+  std::string device;
+  std::vector<InputShape> shapes;
+  std::vector<std::int64_t> ints;
+  std::uint64_t max_shard_bytes = 0;
+  bool json = false;
+};
+
+struct InspectCommandOptions : ModelOptions {
+  bool use_device = false;  ///< `device` was given, be it empty
+  std::string device_profile;
+  bool plan = false;
+};
+Status inspect_command(const InspectCommandOptions& options);
+
+struct RunOptions : ModelOptions {
+  std::vector<std::string> inputs;
+  std::vector<std::string> outputs;
+  bool profile = false;
+  std::uint32_t repeat = 1;
+};
+Status run_command(const RunOptions& options);
+
+struct BenchOptions : ModelOptions {
+  std::uint32_t calls = 0;  ///< 0: as many as fit in `seconds`
+  double seconds = 2;
+};
+Status bench_command(const BenchOptions& options);
+
+}  // namespace nibble::cli

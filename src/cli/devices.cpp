@@ -1,0 +1,42 @@
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.hpp"
+#include "cli/table.hpp"
+#include "nibble/nibble.hpp"
+#include "plan/print.hpp"
+
+namespace nibble::cli {
+namespace {
+
+std::string features(const DeviceInfo& device) {
+  std::string text;
+  for (const auto& [has, name] :
+       {std::pair{device.shader_f16, "f16"}, {device.subgroups, "subgroups"}, {device.timestamp_query, "timestamps"}}) {
+    if (has) text += (text.empty() ? "" : " ") + std::string(name);
+  }
+  return text;
+}
+
+}  // namespace
+
+Status devices_command(const DevicesOptions& options) {
+  TRY_ASSIGN(const auto all, devices());
+  if (options.json) {
+    auto list = nlohmann::ordered_json::array();
+    for (const auto& device : all) list.push_back(nlohmann::ordered_json::parse(device.profile_json, nullptr, false));
+    print(list.dump(2) + '\n');
+    return {};
+  }
+  Table table("rlllrrrl");
+  table.row({"#", "name", "kind", "driver", "buffer", "binding", "threads", "features"});
+  for (const auto& device : all) {
+    table.row({std::to_string(device.index), device.name, device.kind,
+               device.driver.empty() ? device.backend : fmt::format("{} ({})", device.driver, device.backend),
+               format_bytes(device.max_buffer_size), format_bytes(device.max_storage_binding_size),
+               std::to_string(device.max_workgroup_invocations), features(device)});
+  }
+  print(all.empty() ? "There is no adapter that can run programs.\n" : table.text());
+  return {};
+}
+
+}  // namespace nibble::cli

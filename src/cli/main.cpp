@@ -1,0 +1,162 @@
+// The command line. Exit codes: 0, 1 for a failed run (one sentence on stderr), 2 for wrong usage.
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <new>
+
+#include "cli/commands.hpp"
+#include "nibble/nibble.hpp"
+
+namespace nibble::cli {
+namespace {
+
+constexpr int kFailed = 1;
+constexpr int kWrongUsage = 2;
+
+int fail_with(std::string_view sentence) {
+  fmt::print(stderr, "nibble: {}\n", sentence);
+  return kFailed;
+}
+
+void add_json(CLI::App& command, bool& json) { command.add_flag("--json", json, "Print JSON"); }
+
+CLI::Option* add_model(CLI::App& command, ModelOptions& options) {
+  command.add_option("model", options.model, "Program (.pte)")->required();
+  add_json(command, options.json);
+  command.add_option("--int", options.ints, "Value of an integer input; once for each, in order")
+      ->allow_extra_args(false)
+      ->type_name("N");
+  command
+      .add_option("--max-shard-bytes", options.max_shard_bytes, "Split larger constants into shards, to test sharding")
+      ->type_name("BYTES");
+  return command
+      .add_option("--device", options.device, "Adapter: index, kind (discrete, integrated, cpu) or part of its name")
+      ->type_name("WHICH");
+}
+
+void add_shapes(CLI::App& command, ModelOptions& options) {
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--input-shape,--shape",
+          [&options](const std::vector<std::string>& texts) {
+            for (const auto& text : texts) {
+              const auto shape = parse_input_shape(text);
+              if (!shape) throw CLI::ValidationError("--input-shape", shape.error().message);
+              options.shapes.push_back(*shape);
+            }
+          },
+          "Live shape of an input, such as 0=1,7; may be given for several")
+      ->allow_extra_args(false)
+      ->type_name("I=DIMS");
+}
+
+/// All options of all commands; `chosen` is what to do.
+struct CommandLine {
+  CLI::App app{"Runs ExecuTorch programs on any GPU through WebGPU.", "nibble"};
+  DevicesOptions devices;
+  OpsOptions ops;
+  InspectCommandOptions inspect;
+  RunOptions run;
+  BenchOptions bench;
+  std::function<Status()> chosen;
+
+  CommandLine() {
+    app.set_version_flag("--version", fmt::format("nibble {}", version()), "Print the version");
+    app.set_help_flag("-h,--help", "Print this help");
+    app.require_subcommand(1);
+    app.get_formatter()->column_width(34);
+    add_devices();
+    add_inspect();
+    add_run();
+    add_bench();
+    add_ops();
+  }
+
+ private:
+  void add_devices() {
+    auto* command = app.add_subcommand("devices", "List the adapters that can run programs");
+    command->add_flag("--json", devices.json, "Print all device profiles as JSON, for inspect --device-profile");
+    command->callback([this] { chosen = [this] { return devices_command(devices); }; });
+  }
+
+  void add_inspect() {
+    auto* command = app.add_subcommand("inspect", "Tell what a program is and what running it would take");
+    auto* device = add_model(*command, inspect);
+    add_shapes(*command, inspect);
+    command->add_flag("--plan", inspect.plan, "Every dispatch of a call");
+    command
+        ->add_option("--device-profile", inspect.device_profile,
+                     "Plan for the device in this file; without it and --device, for WebGPU's default limits")
+        ->type_name("FILE")
+        ->excludes(device);
+    command->callback([this, device] {
+      inspect.use_device = device->count() != 0;
+      chosen = [this] { return inspect_command(inspect); };
+    });
+  }
+
+  void add_run() {
+    auto* command = app.add_subcommand("run", "Run a program on NumPy arrays");
+    add_model(*command, run);
+    command->add_option("--input", run.inputs, "Array for a tensor input (.npy); once for each, in order")
+        ->allow_extra_args(false)
+        ->type_name("FILE");
+    command
+        ->add_option("--output", run.outputs, "Where an output goes (.npy); once for each. Without: print first values")
+        ->allow_extra_args(false)
+        ->type_name("FILE");
+    command->add_flag("--profile", run.profile, "GPU time per operator");
+    command->add_option("--repeat", run.repeat, "Number of calls")->type_name("N")->check(CLI::PositiveNumber);
+    command->callback([this] { chosen = [this] { return run_command(run); }; });
+  }
+
+  void add_bench() {
+    auto* command = app.add_subcommand("bench", "Time calls of a program on random inputs");
+    add_model(*command, bench);
+    add_shapes(*command, bench);
+    auto* calls =
+        command->add_option("--calls", bench.calls, "Number of calls")->type_name("N")->check(CLI::PositiveNumber);
+    command->add_option("--seconds", bench.seconds, "How long to call it (default: 2)")
+        ->type_name("S")
+        ->check(CLI::NonNegativeNumber)
+        ->excludes(calls);
+    command->callback([this] { chosen = [this] { return bench_command(bench); }; });
+  }
+
+  void add_ops() {
+    auto* command = app.add_subcommand("ops", "List the operators that Nibble has");
+    command->add_flag("--markdown", ops.markdown, "As the page docs/ops.md");
+    command->callback([this] { chosen = [this] { return ops_command(ops); }; });
+  }
+};
+
+int main_command(int argc, char** argv) {
+  CommandLine line;
+  try {
+    line.app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return line.app.exit(error);
+    const auto& chosen = line.app.get_subcommands();
+    fmt::print(stderr, "nibble: {}\nSee: nibble{} --help\n", error.what(),
+               chosen.empty() ? "" : " " + chosen.front()->get_name());
+    return kWrongUsage;
+  }
+  if (const Status status = line.chosen(); !status) return fail_with(status.error().message);
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
+    return fail_with(fmt::format("cannot write the result: {}", std::strerror(errno)));
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace nibble::cli
+
+int main(int argc, char** argv) {
+  try {
+    return nibble::cli::main_command(argc, argv);
+  } catch (const std::bad_alloc&) {
+    return nibble::cli::fail_with("there is not enough memory");
+  }
+}

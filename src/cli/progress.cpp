@@ -1,0 +1,47 @@
+#include "cli/progress.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+
+#include "plan/print.hpp"
+
+namespace nibble::cli {
+namespace {
+
+constexpr std::uint64_t kWorthShowing = 16ULL << 20;
+constexpr std::uint64_t kWidth = 32;
+constexpr std::chrono::milliseconds kInterval{50};
+
+}  // namespace
+
+Progress::Progress() : is_terminal_(isatty(STDERR_FILENO) == 1) {}
+Progress::~Progress() { clear(); }
+
+std::function<void(std::uint64_t, std::uint64_t)> Progress::callback() {
+  if (!is_terminal_) return {};
+  return [this](std::uint64_t done, std::uint64_t total) { update(done, total); };
+}
+
+void Progress::update(std::uint64_t done, std::uint64_t total) {
+  if (total < kWorthShowing) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (is_drawn_ && done < total && now - last_ < kInterval) return;
+  last_ = now;
+  is_drawn_ = true;
+  const auto filled = static_cast<std::size_t>(static_cast<double>(done) / static_cast<double>(total) * kWidth);
+  fmt::print(stderr, "\rloading [{:<{}}] {} of {}\x1b[K", std::string(filled, '#'), kWidth, format_bytes(done),
+             format_bytes(total));
+  std::fflush(stderr);
+}
+
+void Progress::clear() {
+  if (!is_drawn_) return;
+  fmt::print(stderr, "\r\x1b[K");
+  std::fflush(stderr);
+  is_drawn_ = false;
+}
+
+}  // namespace nibble::cli

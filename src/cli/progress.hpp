@@ -1,0 +1,30 @@
+// A bar on stderr while weights are uploaded: only on a terminal, only when there is something to wait for.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+
+namespace nibble::cli {
+
+class Progress {
+ public:
+  Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  ~Progress();
+
+  /// For LoadOptions::on_progress; empty when nothing is to be shown. Must not outlive this object.
+  std::function<void(std::uint64_t, std::uint64_t)> callback();
+  /// Takes the bar away.
+  void clear();
+
+ private:
+  void update(std::uint64_t done, std::uint64_t total);
+
+  bool is_terminal_;
+  bool is_drawn_ = false;
+  std::chrono::steady_clock::time_point last_;
+};
+
+}  // namespace nibble::cli

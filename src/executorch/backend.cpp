@@ -1,0 +1,147 @@
+// Nibble as an ExecuTorch backend. Nothing here throws, and no failure is more than an error code and one log sentence.
+#include <executorch/runtime/backend/interface.h>
+#include <executorch/runtime/platform/log.h>
+
+#include <atomic>
+#include <memory>
+#include <new>
+
+#include "api/load_blob.hpp"
+#include "arguments.hpp"
+#include "constants.hpp"
+#include "graph/status.hpp"
+
+namespace nibble {
+namespace {
+
+namespace et = ::executorch::runtime;
+
+/// What the exporter writes, whoever runs the program.
+constexpr const char* kBackendId = "VulkanBackend";
+
+/// A loaded method. The lists are kept, so that a call allocates nothing.
+struct Delegate {
+  Loaded method;
+  std::vector<HostTensor> inputs;
+  std::vector<HostOutput> outputs;
+};
+
+et::Error code_of(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::invalid_program:
+    case ErrorCode::unsupported: return et::Error::DelegateInvalidCompatibility;
+    case ErrorCode::invalid_argument:
+    case ErrorCode::out_of_range: return et::Error::InvalidArgument;
+    case ErrorCode::out_of_memory: return et::Error::MemoryAllocationFailed;
+    default: return et::Error::Internal;
+  }
+}
+
+et::Error report(const Error& error) {
+  // ExecuTorch cuts a line of its log at 255 bytes, so a long sentence takes several.
+  constexpr std::size_t kLineBytes = 240;
+  std::string_view rest = error.message;
+  while (!rest.empty()) {
+    auto line = rest.size() <= kLineBytes ? rest.size() : rest.rfind(' ', kLineBytes);
+    if (line == std::string_view::npos || line == 0) line = kLineBytes;
+    ET_LOG(Error, "nibble: %.*s", static_cast<int>(line), rest.data());
+    rest.remove_prefix(line);
+  }
+  return code_of(error.code);
+}
+
+Result<std::unique_ptr<Delegate>> load(const et::NamedDataMap* map, const et::FreeableBuffer& processed) {
+  const auto data = processed.data_safe();
+  if (!data.ok()) return fail(ErrorCode::invalid_argument, "the delegate's blob is not in this process's memory");
+  const std::span blob(static_cast<const std::byte*>(*data), processed.size());
+  TRY_ASSIGN(const auto device, Device::open());
+  const auto size_of_named = [map](std::string_view key) -> Result<std::uint64_t> {
+    TRY_ASSIGN(const auto named, named_data(map, key));
+    return named.size();
+  };
+  const auto source = [&](std::span<const Constant> constants) {
+    return std::make_unique<DelegateConstants>(blob, map, constants);
+  };
+  TRY_ASSIGN(auto method, load_blob(device, blob, size_of_named, source));
+  std::unique_ptr<Delegate> delegate(new (std::nothrow) Delegate{std::move(method), {}, {}});
+  if (delegate == nullptr) return fail(ErrorCode::out_of_memory, "there is no memory for a delegate");
+  delegate->inputs.resize(delegate->method.model.inputs().size());
+  delegate->outputs.resize(delegate->method.model.outputs().size());
+  return delegate;
+}
+
+Status run(Delegate& delegate, et::Span<et::EValue*> args) {
+  auto& [method, inputs, outputs] = delegate;
+  if (args.size() != inputs.size() + outputs.size()) {
+    return fail(ErrorCode::invalid_argument, "{} arguments are given, but the delegate has {} inputs and {} outputs",
+                args.size(), inputs.size(), outputs.size());
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    TRY_ASSIGN(inputs[i], input_of(*args[i], i));
+  }
+  TRY(method.session.set_inputs(inputs));
+
+  const auto& infos = method.model.outputs();
+  et::EValue** const results = args.data() + inputs.size();
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (infos[i].is_int) continue;
+    TRY_ASSIGN(outputs[i], output_of(*results[i], i, method.session.output_shape(i)));
+  }
+  TRY(method.session.execute(outputs));
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (infos[i].is_int) *results[i] = et::EValue(method.session.output_int(i));
+  }
+  return {};
+}
+
+class WebGpuBackend final : public et::BackendInterface {
+ public:
+  bool is_available() const noexcept override {
+    if (available_) return true;
+    const auto found = devices();
+    if (!found) {
+      report(found.error());
+    } else if (found->empty()) {
+      report({ErrorCode::gpu, "there is no GPU adapter that WebGPU can use"});
+    } else {
+      available_ = true;
+    }
+    return available_;
+  }
+
+  et::Result<et::DelegateHandle*> init(et::BackendInitContext& context, et::FreeableBuffer* processed,
+                                       et::ArrayRef<et::CompileSpec>) const noexcept override {
+    auto delegate = load(context.get_named_data_map(), *processed);
+    if (!delegate) return report(delegate.error());
+    processed->Free();
+    return static_cast<et::DelegateHandle*>(delegate->release());
+  }
+
+  et::Error execute(et::BackendExecutionContext&, et::DelegateHandle* handle,
+                    et::Span<et::EValue*> args) const noexcept override {
+    const auto done = run(*static_cast<Delegate*>(handle), args);
+    return done ? et::Error::Ok : report(done.error());
+  }
+
+  void destroy(et::DelegateHandle* handle) const noexcept override { delete static_cast<Delegate*>(handle); }
+
+ private:
+  /// An adapter that was there once is not looked for again: a method that fails to load says why.
+  mutable std::atomic<bool> available_ = false;
+};
+
+et::Error register_once() {
+  // Never destroyed: ExecuTorch calls it until the process ends.
+  static auto& backend = *new WebGpuBackend;
+  return et::register_backend({kBackendId, &backend});
+}
+
+const et::Error registration = register_once();
+
+}  // namespace
+}  // namespace nibble
+
+/// How the registration went: ExecuTorch's error code, 0 when Nibble is the backend.
+extern "C" NIBBLE_API std::int32_t nibble_executorch_registered() noexcept {
+  return static_cast<std::int32_t>(nibble::registration);
+}

@@ -1,0 +1,326 @@
+#include "gpu/device.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "gpu/adapters.hpp"
+
+namespace nibble::gpu {
+namespace {
+
+/// wgpu's messages are trees over several lines; ours are one sentence.
+std::string one_line(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    bool space = c == '\n' || c == '\t' || c == ' ' || c == '\r';
+    if (!space) {
+      out += c;
+    } else if (!out.empty() && out.back() != ' ') {
+      out += ' ';
+    }
+  }
+  while (!out.empty() && out.back() == ' ') out.pop_back();
+  return out;
+}
+
+/// wgpu-native reports some exhausted memory as a validation error.
+ErrorCode code_of(WGPUErrorType type, std::string_view message) {
+  bool memory = type == WGPUErrorType_OutOfMemory || message.contains("emory");
+  return memory ? ErrorCode::out_of_memory : ErrorCode::gpu;
+}
+
+struct OpenDevices {
+  std::mutex mutex;
+  std::map<std::string, std::weak_ptr<Device>, std::less<>> by_selector;
+  std::map<std::size_t, std::weak_ptr<Device>> by_index;
+};
+
+OpenDevices& open_devices() {
+  static OpenDevices& one = *new OpenDevices;
+  return one;
+}
+
+std::shared_ptr<Device> usable(const std::weak_ptr<Device>& weak) {
+  auto device = weak.lock();
+  return device != nullptr && !device->lost() ? device : nullptr;
+}
+
+/// Finds a living object in a cache, or makes it and forgets those that are gone.
+template <class T, class Make>
+std::shared_ptr<const T> cached(std::map<std::string, std::weak_ptr<const T>>& cache, const std::string& key,
+                                Make&& make) {
+  if (auto found = cache.find(key); found != cache.end()) {
+    if (auto alive = found->second.lock()) return alive;
+  }
+  std::erase_if(cache, [](const auto& entry) { return entry.second.expired(); });
+  std::shared_ptr<const T> made = make();
+  cache.insert_or_assign(key, made);
+  return made;
+}
+
+std::string access_key(std::span<const Access> bindings) {
+  std::string key;
+  for (auto access : bindings) key += access == Access::read ? 'r' : 'w';
+  return key;
+}
+
+std::string pipeline_key(const PipelineDesc& desc) {
+  std::string key = access_key(desc.bindings);
+  for (const auto& constant : desc.overrides) key += fmt::format(" {}={}", constant.name, constant.value);
+  return key + '\n' + desc.wgsl;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<Device>> Device::open(std::string_view selector) {
+  if (const char* variable = std::getenv("NIBBLE_DEVICE"); selector.empty() && variable != nullptr) selector = variable;
+  auto& known = open_devices();
+  std::lock_guard guard(known.mutex);
+  if (auto found = known.by_selector.find(selector); found != known.by_selector.end()) {
+    if (auto device = usable(found->second)) return device;
+  }
+  std::size_t index = 0;
+  std::shared_ptr<Device> device;
+  {
+    TRY_ASSIGN(auto all, adapters());
+    std::vector<DeviceProfile> profiles;
+    for (const auto& adapter : all) profiles.push_back(adapter.profile);
+    TRY_ASSIGN(index, choose(profiles, selector));
+    if (auto found = known.by_index.find(index); found != known.by_index.end()) device = usable(found->second);
+    if (device == nullptr) {
+      TRY_ASSIGN(device, open_adapter(all[index], index));
+    }
+  }
+  known.by_selector.insert_or_assign(std::string(selector), device);
+  known.by_index.insert_or_assign(index, device);
+  return device;
+}
+
+Result<std::shared_ptr<Device>> Device::open_adapter(Adapter& adapter, std::size_t index) {
+  std::shared_ptr<Device> self(new Device);
+  self->index_ = index;
+  self->profile_ = adapter.profile;
+
+  WGPUDeviceDescriptor descriptor{};
+  descriptor.requiredFeatureCount = adapter.features.size();
+  descriptor.requiredFeatures = adapter.features.data();
+  descriptor.requiredLimits = &adapter.limits;
+  descriptor.deviceLostCallbackInfo.mode = WGPUCallbackMode_AllowSpontaneous;
+  descriptor.deviceLostCallbackInfo.callback = on_lost;
+  descriptor.deviceLostCallbackInfo.userdata1 = self.get();
+  descriptor.uncapturedErrorCallbackInfo.callback = on_error;
+  descriptor.uncapturedErrorCallbackInfo.userdata1 = self.get();
+
+  struct Answer {
+    WGPUDevice device = nullptr;
+    std::string message;
+  } answer;
+  WGPURequestDeviceCallbackInfo callback{};
+  callback.mode = WGPUCallbackMode_AllowSpontaneous;
+  callback.userdata1 = &answer;
+  callback.callback = [](WGPURequestDeviceStatus status, WGPUDevice device, WGPUStringView message, void* to, void*) {
+    auto& out = *static_cast<Answer*>(to);
+    if (status == WGPURequestDeviceStatus_Success) out.device = device;
+    out.message = one_line(view(message));
+  };
+  wgpu().AdapterRequestDevice(adapter.handle.get(), &descriptor, callback);  // wgpu-native answers before it returns
+  if (answer.device == nullptr) {
+    return fail(ErrorCode::gpu, "the device {} could not be opened: {}", adapter.profile.name, answer.message);
+  }
+  self->device_ = DeviceHandle(answer.device);
+  self->queue_ = Queue(wgpu().DeviceGetQueue(answer.device));
+  return self;
+}
+
+Device::~Device() {
+  // The driver still works on the last submission until somebody waits for it.
+  if (device_ && !lost()) wgpu().DevicePoll(device_.get(), 1, nullptr);
+}
+
+void Device::on_error(WGPUDevice const*, WGPUErrorType type, WGPUStringView message, void* self, void*) {
+  auto& device = *static_cast<Device*>(self);
+  std::lock_guard guard(device.latch_mutex_);
+  if (device.section_owner_ == std::this_thread::get_id()) {
+    if (device.section_failure_.type == WGPUErrorType_NoError) device.section_failure_ = {type, one_line(view(message))};
+  } else if (!device.latched_) {
+    device.latched_ = Error{code_of(type, view(message)),
+                            fmt::format("{}: the GPU reported an error: {}", device.profile_.name, one_line(view(message)))};
+  }
+}
+
+void Device::on_lost(WGPUDevice const*, WGPUDeviceLostReason reason, WGPUStringView message, void* self, void*) {
+  // The device is being released by ~Device, or was never made.
+  if (reason == WGPUDeviceLostReason_CallbackCancelled || reason == WGPUDeviceLostReason_FailedCreation) return;
+  auto& device = *static_cast<Device*>(self);
+  std::lock_guard guard(device.latch_mutex_);
+  if (device.latched_ && device.latched_->code == ErrorCode::device_lost) return;
+  device.latched_ = Error{ErrorCode::device_lost,
+                          fmt::format("the device {} is lost: {}", device.profile_.name, one_line(view(message)))};
+}
+
+std::optional<Error> Device::lost() const {
+  std::lock_guard guard(latch_mutex_);
+  return latched_;
+}
+
+Status Device::check() const {
+  std::lock_guard guard(latch_mutex_);
+  if (latched_) return std::unexpected(*latched_);
+  return {};
+}
+
+Result<Buffer> Device::make_buffer(std::uint64_t bytes, WGPUBufferUsage usage, std::string_view what) {
+  TRY(check());
+  WGPUBufferDescriptor descriptor{};
+  descriptor.usage = usage;
+  descriptor.size = bytes;
+  Section section(*this, Section::Catch::everything);
+  Buffer buffer(wgpu().DeviceCreateBuffer(handle(), &descriptor));
+  TRY(section.close(what));
+  return buffer;
+}
+
+Result<std::shared_ptr<const Pipeline>> Device::pipeline(const PipelineDesc& desc) {
+  TRY(check());
+  Section section(*this, Section::Catch::everything);
+  auto made = cached(pipelines_, pipeline_key(desc), [&] {
+    auto pipeline = std::make_shared<Pipeline>();
+    pipeline->layout = bind_layout(desc.bindings);
+    pipeline->module = shader_module(desc);
+    std::vector<WGPUConstantEntry> constants;
+    for (const auto& constant : desc.overrides) constants.push_back({nullptr, view(constant.name), constant.value});
+    WGPUComputePipelineDescriptor descriptor{};
+    descriptor.label = view(desc.label);
+    descriptor.layout = pipeline->layout->pipeline.get();
+    descriptor.compute.module = pipeline->module->get();
+    descriptor.compute.entryPoint = view("main");
+    descriptor.compute.constantCount = constants.size();
+    descriptor.compute.constants = constants.data();
+    pipeline->handle = ComputePipeline(wgpu().DeviceCreateComputePipeline(handle(), &descriptor));
+    return pipeline;
+  });
+  if (auto status = section.close("compiling the kernel " + desc.label); !status) {
+    // What was made is invalid: nobody may find it.
+    pipelines_.erase(pipeline_key(desc));
+    modules_.erase(desc.wgsl);
+    layouts_.erase(access_key(desc.bindings));
+    return std::unexpected(std::move(status).error());
+  }
+  return made;
+}
+
+std::shared_ptr<const BindLayout> Device::bind_layout(std::span<const Access> bindings) {
+  return cached(layouts_, access_key(bindings), [&] {
+    std::vector<WGPUBindGroupLayoutEntry> entries(bindings.size() + 1);
+    entries[0].visibility = WGPUShaderStage_Compute;
+    entries[0].buffer.type = WGPUBufferBindingType_Uniform;
+    entries[0].buffer.hasDynamicOffset = 1;
+    entries[0].buffer.minBindingSize = kParamsStride;
+    for (std::size_t i = 0; i < bindings.size(); ++i) {
+      auto& entry = entries[i + 1];
+      entry.binding = static_cast<std::uint32_t>(i + 1);
+      entry.visibility = WGPUShaderStage_Compute;
+      entry.buffer.type =
+          bindings[i] == Access::read ? WGPUBufferBindingType_ReadOnlyStorage : WGPUBufferBindingType_Storage;
+    }
+    WGPUBindGroupLayoutDescriptor group{};
+    group.entryCount = entries.size();
+    group.entries = entries.data();
+    auto layout = std::make_shared<BindLayout>();
+    layout->group = BindGroupLayout(wgpu().DeviceCreateBindGroupLayout(handle(), &group));
+    WGPUPipelineLayoutDescriptor pipeline{};
+    WGPUBindGroupLayout raw = layout->group.get();
+    pipeline.bindGroupLayoutCount = 1;
+    pipeline.bindGroupLayouts = &raw;
+    layout->pipeline = PipelineLayout(wgpu().DeviceCreatePipelineLayout(handle(), &pipeline));
+    return layout;
+  });
+}
+
+std::shared_ptr<const ShaderModule> Device::shader_module(const PipelineDesc& desc) {
+  return cached(modules_, desc.wgsl, [&] {
+    WGPUShaderSourceWGSL source{};
+    source.chain.sType = WGPUSType_ShaderSourceWGSL;
+    source.code = view(desc.wgsl);
+    WGPUShaderModuleDescriptor descriptor{};
+    descriptor.nextInChain = &source.chain;
+    descriptor.label = view(desc.label);
+    // All loops of Nibble's kernels end, so they need no guard against endless ones; accesses stay checked.
+    return std::make_shared<ShaderModule>(
+        wgpu().DeviceCreateShaderModuleTrusted(handle(), &descriptor, WGPUShaderRuntimeChecks_BoundsChecks));
+  });
+}
+
+void Device::wait(WGPUSubmissionIndex index) const { wgpu().DevicePoll(device_.get(), 1, &index); }
+
+void Device::destroy_for_test() { wgpu().DeviceDestroy(device_.get()); }
+
+Section::Section(Device& device, Catch what) : device_(device), lock_(device.mutex_) {
+  {
+    std::lock_guard guard(device.latch_mutex_);
+    device.section_owner_ = std::this_thread::get_id();
+    device.section_failure_ = {};
+  }
+  wgpu().DevicePushErrorScope(device.handle(), WGPUErrorFilter_Validation);
+  scopes_ = 1;
+  if (what == Catch::everything) {
+    wgpu().DevicePushErrorScope(device.handle(), WGPUErrorFilter_OutOfMemory);
+    scopes_ = 2;
+  }
+}
+
+Section::~Section() {
+  pop();
+  std::lock_guard guard(device_.latch_mutex_);
+  device_.section_owner_ = {};
+}
+
+void Section::pop() {
+  for (; scopes_ > 0; --scopes_) {
+    WGPUPopErrorScopeCallbackInfo info{};
+    info.mode = WGPUCallbackMode_AllowSpontaneous;
+    info.userdata1 = &device_;
+    info.callback = [](WGPUPopErrorScopeStatus, WGPUErrorType type, WGPUStringView message, void* device, void*) {
+      if (type != WGPUErrorType_NoError) Device::on_error(nullptr, type, message, device, nullptr);
+    };
+    wgpu().DevicePopErrorScope(device_.handle(), info);  // wgpu-native answers before it returns
+  }
+}
+
+Status Section::close(std::string_view what) {
+  pop();
+  return take(what);
+}
+
+Status Section::settle(std::string_view what) { return take(what); }
+
+Status Section::take(std::string_view what) {
+  std::lock_guard guard(device_.latch_mutex_);
+  if (device_.latched_) return std::unexpected(*device_.latched_);
+  auto& failure = device_.section_failure_;
+  if (failure.type == WGPUErrorType_NoError) return {};
+  auto code = code_of(failure.type, failure.message);
+  auto message = std::exchange(failure, {}).message;
+  // wgpu-native may tell that the device is gone by any error before it calls on_lost.
+  if (message.contains("evice is lost")) {
+    device_.latched_ = Error{ErrorCode::device_lost, fmt::format("the device {} is lost", device_.profile_.name)};
+    return std::unexpected(*device_.latched_);
+  }
+  return fail(code, "{} failed on {}: {}", what, device_.profile_.name, message);
+}
+
+std::size_t live_objects() {
+  if (!load_wgpu()) return 0;
+  WGPUGlobalReport report{};
+  wgpu().GenerateReport(instance(), &report);
+  const auto& hub = report.hub;
+  std::size_t sum = 0;
+  for (const auto* kind : {&hub.adapters, &hub.devices, &hub.queues, &hub.pipelineLayouts, &hub.shaderModules,
+                           &hub.bindGroupLayouts, &hub.bindGroups, &hub.commandBuffers, &hub.computePipelines,
+                           &hub.querySets, &hub.buffers}) {
+    sum += kind->numKeptFromUser;
+  }
+  return sum;
+}
+
+}  // namespace nibble::gpu

@@ -1,0 +1,173 @@
+#include "gpu/executor.hpp"
+
+#include <algorithm>
+
+namespace nibble::gpu {
+
+std::size_t Executor::GroupHash::operator()(const GroupKey& key) const noexcept {
+  std::size_t hash = std::hash<const void*>()(key.layout);
+  for (auto id : key.buffers) hash = (hash ^ id) * 0x9e3779b97f4a7c15;
+  return hash;
+}
+
+Executor::Executor(std::shared_ptr<const ModelResources> model, Numbers numbers)
+    : model_(std::move(model)),
+      numbers_(std::move(numbers)),
+      device_(*model_->device()),
+      layout_(model_->plan()->layout()),
+      stepper_(model_->plan()),
+      pipelines_(model_->pipelines().begin(), model_->pipelines().end()),
+      converted_(layout_.inputs.size()) {
+  step_groups_.reserve(layout_.max_dispatches);
+  writes_.reserve(layout_.inputs.size());
+  reads_.reserve(layout_.outputs.size());
+}
+
+Result<std::unique_ptr<Executor>> Executor::make(std::shared_ptr<const ModelResources> model, ConstantSource& source,
+                                                 Numbers numbers) {
+  std::unique_ptr<Executor> self(new Executor(std::move(model), std::move(numbers)));
+  Device& device = self->device_;
+  const Layout& layout = self->layout_;
+  TRY_ASSIGN(self->buffers_,
+             BufferSet::make(device, layout, [](BufferRole role) { return role != BufferRole::constant; }));
+  TRY(upload(device, source, layout.uploads, self->buffers_.raw, nullptr));
+  auto constants = self->model_->constants();
+  for (std::size_t i = 0; i < constants.size(); ++i) {
+    if (constants[i] != nullptr) self->buffers_.raw[i] = constants[i];
+  }
+  const auto params_bytes = std::max<std::uint64_t>(layout.max_dispatches, 1) * kParamsStride;
+  TRY_ASSIGN(self->params_, device.make_buffer(params_bytes, WGPUBufferUsage_Uniform | WGPUBufferUsage_CopyDst,
+                                               "making the buffer of parameters"));
+  TRY(self->readback_.make(device, layout.staging_bytes));
+  return self;
+}
+
+// What does not change from call to call, as long as the shapes do not: pipelines, bind groups, parameters.
+Status Executor::prepare() {
+  if (prepared_version_ == stepper_.version()) return {};
+  const auto dispatches = stepper_.dispatches();
+  const auto descs = stepper_.pipelines();
+  if (dispatches.size() > layout_.max_dispatches) {
+    return fail(ErrorCode::internal, "a call has {} dispatches, but its layout has room for {}", dispatches.size(),
+                layout_.max_dispatches);
+  }
+  while (pipelines_.size() < descs.size()) {
+    TRY_ASSIGN(auto pipeline, device_.pipeline(descs[pipelines_.size()]));
+    pipelines_.push_back(std::move(pipeline));
+  }
+  prepared_version_ = 0;
+  can_fault_ = std::ranges::any_of(dispatches, [&](const Dispatch* d) { return descs[d->pipeline].reports_faults; });
+  step_groups_.clear();
+  Section section(device_, Section::Catch::everything);
+  for (const auto* dispatch : dispatches) step_groups_.push_back(bind_group(*dispatch));
+  if (const auto params = stepper_.params(); !params.empty()) {
+    wgpu().QueueWriteBuffer(device_.queue(), params_.get(), 0, params.data(), params.size());
+  }
+  if (auto status = section.close("binding the buffers of a call"); !status) {
+    groups_.clear();  // an invalid bind group must not be found again
+    return status;
+  }
+  prepared_version_ = stepper_.version();
+  return {};
+}
+
+WGPUBindGroup Executor::bind_group(const Dispatch& dispatch) {
+  const BindLayout* layout = pipelines_[dispatch.pipeline]->layout.get();
+  GroupKey key{layout, {}};
+  std::copy_n(dispatch.bindings.begin(), dispatch.binding_count, key.buffers.begin());
+  if (auto found = groups_.find(key); found != groups_.end()) return found->second.get();
+
+  std::array<WGPUBindGroupEntry, kMaxBindings + 1> entries{};
+  entries[0].buffer = params_.get();
+  entries[0].size = kParamsStride;
+  for (std::uint32_t i = 0; i < dispatch.binding_count; ++i) {
+    entries[i + 1].binding = i + 1;
+    entries[i + 1].buffer = buffers_.raw[dispatch.bindings[i]];
+    entries[i + 1].size = WGPU_WHOLE_SIZE;
+  }
+  WGPUBindGroupDescriptor descriptor{};
+  descriptor.layout = layout->group.get();
+  descriptor.entryCount = dispatch.binding_count + 1;
+  descriptor.entries = entries.data();
+  BindGroup group(wgpu().DeviceCreateBindGroup(device_.handle(), &descriptor));
+  return groups_.emplace(key, std::move(group)).first->second.get();
+}
+
+Status Executor::execute(std::span<const HostOutput> outputs) { return run(outputs, nullptr); }
+
+Status Executor::run(std::span<const HostOutput> outputs, Timer* timer) {
+  if (!ready_) {
+    return fail(ErrorCode::invalid_argument, "the inputs must be set before every call, and setting them must succeed");
+  }
+  TRY(plan_reads(outputs));
+  ready_ = false;
+  TRY(device_.check());
+  const bool has_work = !stepper_.dispatches().empty();
+  if (!has_work && reads_.empty()) return read_outputs(outputs, {});
+
+  TRY(prepare());
+  const std::uint64_t read_bytes = !reads_.empty() ? reads_end_ : can_fault_ ? kFaultWords * 4 : 0;
+  WGPUSubmissionIndex submission = 0;
+  {
+    Section section(device_, Section::Catch::validation);
+    CommandEncoder encoder(wgpu().DeviceCreateCommandEncoder(device_.handle(), nullptr));
+    if (fault_seen_) wgpu().CommandEncoderClearBuffer(encoder.get(), buffers_.raw[layout_.fault_buffer], 0, WGPU_WHOLE_SIZE);
+    if (has_work) encode_dispatches(encoder.get(), timer);
+    encode_reads(encoder.get());
+    CommandBuffer commands(wgpu().CommandEncoderFinish(encoder.get(), nullptr));
+    if (auto status = section.close("encoding a call"); !status) {
+      prepared_version_ = 0;
+      groups_.clear();
+      return status;
+    }
+    WGPUCommandBuffer raw = commands.get();
+    submission = wgpu().QueueSubmitForIndex(device_.queue(), 1, &raw);
+    fault_seen_ = false;
+    if (read_bytes != 0) readback_.request(read_bytes);
+    TRY(section.settle("submitting a call"));
+  }
+  if (read_bytes == 0) {
+    device_.wait(submission);
+    return device_.check();
+  }
+  TRY_ASSIGN(auto bytes, readback_.wait(device_, submission));
+  auto status = read_outputs(outputs, bytes);
+  readback_.release();
+  TRY(status);
+  return device_.check();
+}
+
+void Executor::encode_reads(WGPUCommandEncoder encoder) {
+  if (can_fault_) {
+    wgpu().CommandEncoderCopyBufferToBuffer(encoder, buffers_.raw[layout_.fault_buffer], 0, readback_.buffer(), 0,
+                                            kFaultWords * 4);
+  }
+  for (const auto& read : reads_) {
+    const auto& desc = layout_.outputs[read.output];
+    const auto bytes = Size(read.count * size_of(desc.dtype)).align_up(4).unchecked();
+    wgpu().CommandEncoderCopyBufferToBuffer(encoder, buffers_.raw[desc.buffer], 0, readback_.buffer(), read.offset, bytes);
+  }
+}
+
+Status Executor::read_outputs(std::span<const HostOutput> outputs, std::span<const std::byte> bytes) {
+  if (can_fault_ && !bytes.empty()) {
+    std::array<std::uint32_t, kFaultWords> words{};
+    std::memcpy(words.data(), bytes.data(), sizeof(words));
+    if (words[0] != 0) {
+      fault_seen_ = true;
+      return std::unexpected(stepper_.describe_fault(words));
+    }
+  }
+  for (const auto& read : reads_) {
+    const auto& to = outputs[read.output];
+    from_device(layout_.outputs[read.output].dtype, bytes.data() + read.offset, to.dtype, to.data, read.count);
+  }
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (!layout_.outputs[i].is_symint || outputs[i].data == nullptr) continue;
+    const std::int64_t value = stepper_.output_int(i);
+    std::memcpy(outputs[i].data, &value, sizeof(value));
+  }
+  return {};
+}
+
+}  // namespace nibble::gpu

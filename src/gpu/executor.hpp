@@ -1,0 +1,119 @@
+// One user's side of a model: its own buffers, and calls. It knows no op.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "gpu/host_convert.hpp"
+#include "gpu/model.hpp"
+#include "gpu/readback.hpp"
+#include "nibble/nibble.hpp"
+
+namespace nibble::gpu {
+
+/// Host memory whose size comes from a tensor: kept and grown, never thrown for.
+class HostMemory {
+ public:
+  /// Room for `bytes`; what was in it is gone when it grows.
+  Result<std::byte*> take(std::uint64_t bytes);
+
+ private:
+  std::unique_ptr<std::byte[]> memory_;
+  std::uint64_t capacity_ = 0;
+};
+
+/// What the caller calls the graph's inputs and outputs in errors; empty: as the graph does.
+struct Numbers {
+  std::vector<std::size_t> inputs;
+  std::vector<std::size_t> outputs;
+};
+
+/// One call at a time. In the steady state nothing here allocates.
+class Executor {
+ public:
+  /// `source` gives the initial values of mutable buffers.
+  static Result<std::unique_ptr<Executor>> make(std::shared_ptr<const ModelResources> model, ConstantSource& source,
+                                                Numbers numbers = {});
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+  ~Executor() = default;
+
+  const ModelResources& model() const { return *model_; }
+  /// The live shapes and integers, after set_inputs().
+  const Stepper& stepper() const { return stepper_; }
+
+  /// Checks and converts the inputs, works out the call and hands the data to the GPU.
+  Status set_inputs(std::span<const HostTensor> inputs);
+  /// Runs the inputs last set, once: the call reuses their buffers.
+  Status execute(std::span<const HostOutput> outputs);
+  /// As execute(), with GPU times; needs timestamp queries.
+  Result<std::vector<DispatchTime>> profile(std::span<const HostOutput> outputs);
+
+ private:
+  struct GroupKey {
+    const BindLayout* layout = nullptr;
+    std::array<BufferId, kMaxBindings> buffers{};
+    bool operator==(const GroupKey&) const = default;
+  };
+  struct GroupHash {
+    std::size_t operator()(const GroupKey& key) const noexcept;
+  };
+  /// An output that a call reads back, and where it lies in the readback buffer.
+  struct Read {
+    std::size_t output = 0;
+    std::uint64_t offset = 0;
+    std::uint64_t count = 0;
+  };
+  /// An input that a call hands over.
+  struct Write {
+    std::size_t input = 0;
+    const void* data = nullptr;
+    std::uint64_t bytes = 0;
+  };
+  struct Timer;
+
+  Executor(std::shared_ptr<const ModelResources> model, Numbers numbers);
+
+  std::size_t input_number(std::size_t input) const { return numbers_.inputs.empty() ? input : numbers_.inputs[input]; }
+  std::size_t output_number(std::size_t output) const {
+    return numbers_.outputs.empty() ? output : numbers_.outputs[output];
+  }
+
+  Status take_shape(std::size_t input, const HostTensor& tensor);
+  Status take_data(std::size_t input, const HostTensor& tensor);
+  Status write_inputs();
+
+  Status plan_reads(std::span<const HostOutput> outputs);
+  Status prepare();
+  WGPUBindGroup bind_group(const Dispatch& dispatch);
+  Status run(std::span<const HostOutput> outputs, Timer* timer);
+  void encode_dispatches(WGPUCommandEncoder encoder, Timer* timer);
+  void encode_reads(WGPUCommandEncoder encoder);
+  Status read_outputs(std::span<const HostOutput> outputs, std::span<const std::byte> bytes);
+
+  std::shared_ptr<const ModelResources> model_;
+  Numbers numbers_;
+  Device& device_;
+  const Layout& layout_;
+  Stepper stepper_;
+  BufferSet buffers_;
+  Buffer params_;
+  Readback readback_;
+
+  std::vector<std::shared_ptr<const Pipeline>> pipelines_;
+  std::unordered_map<GroupKey, BindGroup, GroupHash> groups_;
+  std::vector<WGPUBindGroup> step_groups_;  ///< of the stepper's dispatches, at prepared_version_
+  std::uint64_t prepared_version_ = 0;
+  bool can_fault_ = false;  ///< some dispatch of the step may report a fault
+
+  std::vector<HostMemory> converted_;  ///< per input
+  std::vector<Write> writes_;
+  std::vector<Read> reads_;
+  std::uint64_t reads_end_ = 0;  ///< in the readback buffer
+  bool ready_ = false;
+  /// A fault stays in its buffer until it is cleared, and only then need it be: calls without one are spared the work.
+  bool fault_seen_ = false;
+};
+
+}  // namespace nibble::gpu

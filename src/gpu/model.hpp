@@ -1,0 +1,43 @@
+// A program's weights and pipelines on one device, shared by all its sessions.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "gpu/device.hpp"
+#include "gpu/uploader.hpp"
+#include "plan/stepper.hpp"
+
+namespace nibble::gpu {
+
+/// Buffers of a layout, by BufferId; null where somebody else owns them.
+struct BufferSet {
+  std::vector<Buffer> owned;
+  std::vector<WGPUBuffer> raw;
+
+  /// Makes those whose role `wanted` accepts.
+  static Result<BufferSet> make(Device& device, const Layout& layout, bool (*wanted)(BufferRole));
+};
+
+class ModelResources {
+ public:
+  static Result<std::shared_ptr<const ModelResources>> make(std::shared_ptr<Device> device,
+                                                            std::shared_ptr<const Plan> plan, ConstantSource& source,
+                                                            const Progress& progress);
+
+  const std::shared_ptr<Device>& device() const { return device_; }
+  const std::shared_ptr<const Plan>& plan() const { return plan_; }
+  std::span<const WGPUBuffer> constants() const { return constants_.raw; }
+  std::span<const std::shared_ptr<const Pipeline>> pipelines() const { return pipelines_; }
+
+ private:
+  ModelResources(std::shared_ptr<Device> device, std::shared_ptr<const Plan> plan)
+      : device_(std::move(device)), plan_(std::move(plan)) {}
+
+  std::shared_ptr<Device> device_;
+  std::shared_ptr<const Plan> plan_;
+  BufferSet constants_;
+  std::vector<std::shared_ptr<const Pipeline>> pipelines_;
+};
+
+}  // namespace nibble::gpu

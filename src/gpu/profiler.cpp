@@ -1,0 +1,96 @@
+#include "gpu/timer.hpp"
+
+namespace nibble::gpu {
+
+Status Executor::Timer::make(Device& device, std::size_t dispatches) {
+  queries = static_cast<std::uint32_t>(dispatches * 2);
+  const std::uint64_t bytes = std::uint64_t{queries} * 8;
+  TRY_ASSIGN(resolved, device.make_buffer(bytes, WGPUBufferUsage_QueryResolve | WGPUBufferUsage_CopySrc,
+                                          "making a buffer of timestamps"));
+  TRY(readback.make(device, bytes));
+  Section section(device, Section::Catch::everything);
+  for (std::uint32_t first = 0; first < queries; first += kQueriesPerSet) {
+    WGPUQuerySetDescriptor descriptor{};
+    descriptor.type = WGPUQueryType_Timestamp;
+    descriptor.count = std::min(kQueriesPerSet, queries - first);
+    sets.emplace_back(wgpu().DeviceCreateQuerySet(device.handle(), &descriptor));
+  }
+  return section.close("making timestamp queries");
+}
+
+WGPUPassTimestampWrites Executor::Timer::writes(std::size_t dispatch) const {
+  const auto query = static_cast<std::uint32_t>(dispatch * 2);
+  WGPUPassTimestampWrites writes{};
+  writes.querySet = sets[query / kQueriesPerSet].get();
+  writes.beginningOfPassWriteIndex = query % kQueriesPerSet;
+  writes.endOfPassWriteIndex = query % kQueriesPerSet + 1;
+  return writes;
+}
+
+void Executor::Timer::encode(WGPUCommandEncoder encoder) const {
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    const auto first = static_cast<std::uint32_t>(i) * kQueriesPerSet;
+    wgpu().CommandEncoderResolveQuerySet(encoder, sets[i].get(), 0, std::min(kQueriesPerSet, queries - first),
+                                         resolved.get(), std::uint64_t{first} * 8);
+  }
+  wgpu().CommandEncoderCopyBufferToBuffer(encoder, resolved.get(), 0, readback.buffer(), 0, std::uint64_t{queries} * 8);
+}
+
+void Executor::encode_dispatches(WGPUCommandEncoder encoder, Timer* timer) {
+  const auto dispatches = stepper_.dispatches();
+  ComputePass pass;
+  WGPUComputePipeline bound = nullptr;
+  for (std::size_t i = 0; i < dispatches.size(); ++i) {
+    const Dispatch& dispatch = *dispatches[i];
+    if (timer != nullptr || !pass) {
+      WGPUComputePassDescriptor descriptor{};
+      WGPUPassTimestampWrites writes{};
+      if (timer != nullptr) {
+        writes = timer->writes(i);
+        descriptor.timestampWrites = &writes;
+      }
+      pass = ComputePass(wgpu().CommandEncoderBeginComputePass(encoder, &descriptor));
+      bound = nullptr;
+    }
+    auto* pipeline = pipelines_[dispatch.pipeline]->handle.get();
+    if (pipeline != bound) wgpu().ComputePassEncoderSetPipeline(pass.get(), bound = pipeline);
+    const auto params = static_cast<std::uint32_t>(i * kParamsStride);
+    wgpu().ComputePassEncoderSetBindGroup(pass.get(), 0, step_groups_[i], 1, &params);
+    wgpu().ComputePassEncoderDispatchWorkgroups(pass.get(), dispatch.grid[0], dispatch.grid[1], dispatch.grid[2]);
+    if (timer != nullptr || i + 1 == dispatches.size()) wgpu().ComputePassEncoderEnd(pass.get());
+  }
+  if (timer != nullptr) timer->encode(encoder);
+}
+
+Result<std::vector<DispatchTime>> Executor::profile(std::span<const HostOutput> outputs) {
+  if (!device_.profile().timestamp_query) {
+    return fail(ErrorCode::unsupported, "{} has no timestamp queries, so it cannot tell GPU times", device_.profile().name);
+  }
+  const auto dispatches = stepper_.dispatches();
+  if (dispatches.empty()) {
+    TRY(run(outputs, nullptr));
+    return {};
+  }
+  Timer timer;
+  TRY(timer.make(device_, dispatches.size()));
+  TRY(run(outputs, &timer));
+  {
+    Section section(device_, Section::Catch::validation);
+    timer.readback.request(std::uint64_t{timer.queries} * 8);
+    TRY(section.close("reading timestamps"));
+  }
+  TRY_ASSIGN(auto bytes, timer.readback.wait(device_, 0));
+  const double period = wgpu().QueueGetTimestampPeriod(device_.queue());
+  std::vector<DispatchTime> times;
+  for (std::size_t i = 0; i < dispatches.size(); ++i) {
+    std::array<std::uint64_t, 2> stamps{};
+    std::memcpy(stamps.data(), bytes.data() + i * sizeof(stamps), sizeof(stamps));
+    const auto ticks = stamps[1] > stamps[0] ? stamps[1] - stamps[0] : 0;
+    times.push_back({model_->plan()->graph().nodes[dispatches[i]->node].op,
+                     stepper_.pipelines()[dispatches[i]->pipeline].label, static_cast<double>(ticks) * period / 1000});
+  }
+  timer.readback.release();
+  return times;
+}
+
+}  // namespace nibble::gpu

@@ -1,0 +1,49 @@
+#include "gpu/readback.hpp"
+
+#include <algorithm>
+#include <thread>
+
+namespace nibble::gpu {
+
+Status Readback::make(Device& device, std::uint64_t bytes) {
+  TRY_ASSIGN(buffer_, device.make_buffer(std::max<std::uint64_t>(bytes, 16),
+                                         WGPUBufferUsage_MapRead | WGPUBufferUsage_CopyDst,
+                                         fmt::format("making a readback buffer of {} bytes", bytes)));
+  return {};
+}
+
+void Readback::request(std::uint64_t bytes) {
+  bytes_ = bytes;
+  answer_.store(0, std::memory_order_relaxed);
+  WGPUBufferMapCallbackInfo info{};
+  info.mode = WGPUCallbackMode_AllowProcessEvents;
+  info.userdata1 = &answer_;
+  info.callback = [](WGPUMapAsyncStatus status, WGPUStringView, void* answer, void*) {
+    static_cast<std::atomic<std::uint32_t>*>(answer)->store(status, std::memory_order_release);
+  };
+  wgpu().BufferMapAsync(buffer_.get(), WGPUMapMode_Read, 0, bytes, info);
+}
+
+Result<std::span<const std::byte>> Readback::wait(Device& device, WGPUSubmissionIndex index) {
+  device.wait(index);
+  // Another thread that polled may have the answer in hand and be just about to deliver it.
+  while (answer_.load(std::memory_order_acquire) == 0) {
+    TRY(device.check());
+    std::this_thread::yield();
+    wgpu().DevicePoll(device.handle(), 0, nullptr);
+  }
+  if (answer_.load(std::memory_order_relaxed) != WGPUMapAsyncStatus_Success) {
+    TRY(device.check());
+    return fail(ErrorCode::gpu, "reading {} bytes back from {} failed", bytes_, device.profile().name);
+  }
+  const auto* bytes = static_cast<const std::byte*>(wgpu().BufferGetConstMappedRange(buffer_.get(), 0, bytes_));
+  if (bytes == nullptr) {
+    release();
+    return fail(ErrorCode::gpu, "the {} bytes read back from {} cannot be seen", bytes_, device.profile().name);
+  }
+  return std::span(bytes, bytes_);
+}
+
+void Readback::release() { wgpu().BufferUnmap(buffer_.get()); }
+
+}  // namespace nibble::gpu

@@ -1,0 +1,82 @@
+#include "gpu/uploader.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace nibble::gpu {
+namespace {
+
+/// wgpu keeps a copy of every chunk until the GPU has taken it, so this bounds the memory that a load needs beside the
+/// buffers themselves. Larger chunks are not faster.
+constexpr std::uint64_t kChunkBytes = std::uint64_t{4} << 20;
+
+class Uploader {
+ public:
+  Uploader(Device& device, ConstantSource& source, const Progress& progress, std::uint64_t total)
+      : device_(device), source_(source), progress_(progress), total_(total) {}
+
+  Status run(const Upload& upload, WGPUBuffer buffer) {
+    TRY_ASSIGN(auto bytes, source_.open(upload.constant));
+    auto status = copy(upload, buffer, bytes);
+    source_.close(upload.constant);
+    return status;
+  }
+
+ private:
+  Status copy(const Upload& upload, WGPUBuffer buffer, std::span<const std::byte> bytes) {
+    if (bytes.size() < upload.source_offset || bytes.size() - upload.source_offset < upload.bytes) {
+      return fail(ErrorCode::invalid_program, "constant {} has {} bytes, but bytes {} to {} of it are needed",
+                  upload.constant, bytes.size(), upload.source_offset, upload.source_offset + upload.bytes);
+    }
+    for (std::uint64_t at = 0; at < upload.bytes; at += kChunkBytes) {
+      const auto count = std::min(kChunkBytes, upload.bytes - at);
+      TRY(write(buffer, upload.buffer_offset + at, bytes.subspan(upload.source_offset + at, count)));
+      source_.consumed(upload.constant, upload.source_offset + at + count);
+      done_ += count;
+      if (progress_) progress_(done_, total_);
+    }
+    return {};
+  }
+
+  Status write(WGPUBuffer buffer, std::uint64_t offset, std::span<const std::byte> chunk) {
+    TRY(device_.check());
+    WGPUSubmissionIndex submission = 0;
+    {
+      Section section(device_, Section::Catch::everything);
+      const auto whole = chunk.size() / 4 * 4;
+      if (whole != 0) wgpu().QueueWriteBuffer(device_.queue(), buffer, offset, chunk.data(), whole);
+      if (whole != chunk.size()) {
+        std::array<std::byte, 4> tail{};
+        std::memcpy(tail.data(), chunk.data() + whole, chunk.size() - whole);
+        wgpu().QueueWriteBuffer(device_.queue(), buffer, offset + whole, tail.data(), tail.size());
+      }
+      TRY(section.close("uploading a constant"));
+      submission = wgpu().QueueSubmitForIndex(device_.queue(), 0, nullptr);
+      TRY(section.settle("uploading a constant"));
+    }
+    device_.wait(submission);
+    return {};
+  }
+
+  Device& device_;
+  ConstantSource& source_;
+  const Progress& progress_;
+  std::uint64_t total_;
+  std::uint64_t done_ = 0;
+};
+
+}  // namespace
+
+Status upload(Device& device, ConstantSource& source, std::span<const Upload> uploads,
+              std::span<const WGPUBuffer> buffers, const Progress& progress) {
+  std::uint64_t total = 0;
+  for (const auto& one : uploads) total += buffers[one.buffer] != nullptr ? one.bytes : 0;
+  Uploader uploader(device, source, progress, total);
+  for (const auto& one : uploads) {
+    if (buffers[one.buffer] != nullptr) TRY(uploader.run(one, buffers[one.buffer]));
+  }
+  return {};
+}
+
+}  // namespace nibble::gpu

@@ -1,0 +1,33 @@
+#include <algorithm>
+
+#include "graph/passes/passes.hpp"
+
+namespace nibble {
+
+Status fold_prepack(Graph& graph) {
+  std::vector<Node> kept;
+  for (auto& node : graph.nodes) {
+    if (node.op != "et_vk.prepack.default") {
+      kept.push_back(std::move(node));
+      continue;
+    }
+    if (node.args.size() != 2) {
+      return fail(ErrorCode::invalid_program, "{}: takes 2 arguments, but the program gives {}", node.op, node.args.size());
+    }
+    const auto* source = graph.tensor(node.args[0]);
+    auto* target = graph.tensor(node.args[1]);
+    if (source == nullptr || target == nullptr || source->constant < 0) {
+      return fail(ErrorCode::invalid_program, "{}: x must be a constant tensor and the output a tensor", node.op);
+    }
+    const bool is_input = std::ranges::find(graph.inputs, node.args[1]) != graph.inputs.end();
+    if (source->dtype != target->dtype || !(source->shape == target->shape) || target->constant >= 0 || is_input) {
+      return fail(ErrorCode::invalid_program, "{}: the output must be a tensor of its own like the constant ({} {}), but it is {} {}",
+                  node.op, source->dtype, source->shape, target->dtype, target->shape);
+    }
+    target->constant = source->constant;
+  }
+  graph.nodes = std::move(kept);
+  return {};
+}
+
+}  // namespace nibble

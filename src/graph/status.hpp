@@ -1,0 +1,56 @@
+// Building and passing on errors.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "nibble/types.hpp"
+
+namespace nibble {
+
+template <class... Args>
+[[nodiscard]] std::unexpected<Error> fail(ErrorCode code, fmt::format_string<Args...> text, Args&&... args) {
+  return std::unexpected(Error{code, fmt::format(text, std::forward<Args>(args)...)});
+}
+
+}  // namespace nibble
+
+#define NIBBLE_CAT_(a, b) a##b
+#define NIBBLE_CAT(a, b) NIBBLE_CAT_(a, b)
+#define NIBBLE_UNPAREN(...) __VA_ARGS__
+
+/// Returns the error of a Status or Result, if it has one.
+#define TRY(...)                                                              \
+  do {                                                                        \
+    if (auto try_status_ = (__VA_ARGS__); !try_status_) [[unlikely]]          \
+      return std::unexpected(std::move(try_status_).error());                 \
+  } while (false)
+
+/// `TRY_ASSIGN(auto x, expr);` declares or assigns the value, or returns the error.
+#define TRY_ASSIGN(target, ...)                                                                   \
+  auto NIBBLE_CAT(try_result_, __LINE__) = (__VA_ARGS__);                                         \
+  if (!NIBBLE_CAT(try_result_, __LINE__)) [[unlikely]]                                            \
+    return std::unexpected(std::move(NIBBLE_CAT(try_result_, __LINE__)).error());                 \
+  target = std::move(*NIBBLE_CAT(try_result_, __LINE__))
+
+/// `TRY_BIND((a, b, c), expr);` names the parts of a Result<tuple>, or returns the error.
+#define TRY_BIND(names, ...)                                                                      \
+  auto NIBBLE_CAT(try_result_, __LINE__) = (__VA_ARGS__);                                         \
+  if (!NIBBLE_CAT(try_result_, __LINE__)) [[unlikely]]                                            \
+    return std::unexpected(std::move(NIBBLE_CAT(try_result_, __LINE__)).error());                 \
+  auto& [NIBBLE_UNPAREN names] = *NIBBLE_CAT(try_result_, __LINE__)
+
+template <>
+struct fmt::formatter<nibble::DType> : fmt::formatter<std::string_view> {
+  auto format(nibble::DType d, fmt::format_context& ctx) const {
+    return fmt::formatter<std::string_view>::format(nibble::to_string(d), ctx);
+  }
+};
+
+template <>
+struct fmt::formatter<nibble::Shape> : fmt::formatter<std::string_view> {
+  auto format(const nibble::Shape& s, fmt::format_context& ctx) const {
+    return fmt::formatter<std::string_view>::format(nibble::to_string(s), ctx);
+  }
+};

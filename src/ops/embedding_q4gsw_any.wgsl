@@ -1,0 +1,53 @@
+// Rows of a 4-bit table, for any even width and any group size: one thread makes four neighbouring output elements,
+// which may belong to two rows. Where the table is in shards, elements of other shards keep what they have.
+// Bindings: weight (words), scales, ids, result, perhaps fault.
+
+struct Params {
+  id_count: u32,
+  width: u32,
+  table_rows: u32,
+  row_begin: u32,
+  row_end: u32,
+  node: u32,
+  groups: u32,
+  group_size: u32,
+  weight_first: u32,
+  scales_first: u32,
+}
+@group(0) @binding(0) var<uniform> params: Params;
+
+override LINEAR: u32 = 1u;  // 1: the even element is the low nibble
+override PARTIAL: u32 = 0u;
+
+@compute @workgroup_size(WG)
+fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
+  let quad = thread_index(id, groups);
+  let count = params.id_count * params.width;
+  if (quad >= (count + 3u) / 4u) {
+    return;
+  }
+  var values = vec4<f32>(0.0);
+  if (PARTIAL == 1u) {
+    values = load4_result(quad);
+  }
+  for (var lane = 0u; lane < 4u; lane++) {
+    let element = min(4u * quad + lane, count - 1u);
+    let position = element / params.width;
+    let column = element - position * params.width;
+    let token = load_ids(position);
+    let row = u32(token);
+    if (row >= params.table_rows) {
+      report_fault(params.node, position, token);
+      continue;
+    }
+    if (row < params.row_begin || row >= params.row_end) {
+      continue;
+    }
+    let byte = (row - params.weight_first) * (params.width / 2u) + column / 2u;
+    let high = (column & 1u) == LINEAR;
+    let nibble = (weight[byte >> 2u] >> ((byte & 3u) * 8u + select(0u, 4u, high))) & 15u;
+    let scale = load_scales((row - params.scales_first) * params.groups + column / params.group_size);
+    values[lane] = f32(i32(nibble) - 8) * scale;
+  }
+  store4_result(quad, values);
+}

@@ -1,0 +1,19 @@
+#include "plan/copy.hpp"
+
+#include "wgsl.hpp"
+
+namespace nibble {
+
+Status copy_words(OpContext& op, BufferId from, BufferId to, std::uint64_t bytes) {
+  struct Params {
+    std::uint32_t count;
+  };
+  const auto count = Size(bytes).div_up(16).unchecked();
+  return op.dispatch({.shader = wgsl::copy,
+                      .bind = {{{"source", Access::read, Elem::words4, 4}, from},
+                               {{"target_", Access::read_write, Elem::words4, 4}, to}},
+                      .params = params_of(Params{static_cast<std::uint32_t>(count)}),
+                      .threads = count});
+}
+
+}  // namespace nibble

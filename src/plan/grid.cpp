@@ -1,0 +1,31 @@
+#include "plan/grid.hpp"
+
+#include <algorithm>
+
+#include "graph/size.hpp"
+
+namespace nibble {
+
+std::uint32_t clamp_workgroup(std::uint32_t preferred, const Limits& limits) {
+  return std::max(1U, std::min({preferred, limits.max_workgroup_size_x, limits.max_workgroup_invocations}));
+}
+
+Result<Grid> grid_for(std::uint64_t threads, std::uint32_t preferred_workgroup, const Limits& limits) {
+  Grid grid;
+  grid.workgroup = clamp_workgroup(preferred_workgroup, limits);
+  const std::uint64_t most = std::max(1U, limits.max_workgroups_per_dimension);
+  const std::uint64_t groups = Size(threads).div_up(grid.workgroup).unchecked();
+  // Fold evenly: z layers of y rows of x groups, each as small as the next larger one allows.
+  const std::uint64_t layers = Size(groups).div_up(Size(most * most).unchecked()).unchecked();
+  const std::uint64_t per_layer = layers == 0 ? 0 : Size(groups).div_up(layers).unchecked();
+  const std::uint64_t rows = Size(per_layer).div_up(most).unchecked();
+  const std::uint64_t columns = rows == 0 ? 0 : Size(per_layer).div_up(rows).unchecked();
+  if (!Size(threads).fits_u32() || layers > most || !(Size(layers) * rows * columns * grid.workgroup).fits_u32()) {
+    return fail(ErrorCode::unsupported, "a dispatch would need {} threads, more than 32 bits can count", threads);
+  }
+  grid.groups = {static_cast<std::uint32_t>(columns), static_cast<std::uint32_t>(rows),
+                 static_cast<std::uint32_t>(layers)};
+  return grid;
+}
+
+}  // namespace nibble

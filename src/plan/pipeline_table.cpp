@@ -1,0 +1,173 @@
+#include "plan/pipeline_table.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include <fmt/format.h>
+
+namespace nibble {
+namespace {
+
+// f16 is a storage type: it is read and written as packed pairs, so it works with and without shader-f16.
+// Bytes (bool, u8, i8) are packed four to a word.
+std::string_view array_type(const BindingFormat& b) {
+  switch (b.elem) {
+    case Elem::f32: return b.lanes == 4 ? "array<vec4<f32>>" : b.lanes == 2 ? "array<vec2<f32>>" : "array<f32>";
+    case Elem::i32: return b.lanes == 4 ? "array<vec4<i32>>" : b.lanes == 2 ? "array<vec2<i32>>" : "array<i32>";
+    case Elem::f16: return b.lanes == 4 ? "array<vec2<u32>>" : "array<u32>";
+    case Elem::boolean:
+    case Elem::u8:
+    case Elem::i8:
+    case Elem::words: return "array<u32>";
+    case Elem::words4: return "array<vec4<u32>>";
+    case Elem::atomics: return "array<atomic<u32>, 4>";
+  }
+  return "";
+}
+
+bool is_byte(Elem e) { return e == Elem::boolean || e == Elem::u8 || e == Elem::i8; }
+
+void write_loads(std::string& out, const BindingFormat& b) {
+  auto it = std::back_inserter(out);
+  const auto n = b.name;
+  const std::string_view scalar = b.elem == Elem::f32 || b.elem == Elem::f16 ? "f32" : "i32";
+  if (b.elem == Elem::f32 || b.elem == Elem::i32) {
+    if (b.lanes == 1) {
+      fmt::format_to(it, "fn load_{0}(i: u32) -> {1} {{ return {0}[i]; }}\n", n, scalar);
+    } else {
+      const int shift = b.lanes == 4 ? 2 : 1;
+      fmt::format_to(it, "fn load_{0}(i: u32) -> {1} {{ return {0}[i >> {2}u][i & {3}u]; }}\n", n, scalar, shift,
+                     b.lanes - 1);
+      fmt::format_to(it, "fn load{2}_{0}(i: u32) -> vec{2}<{1}> {{ return {0}[i]; }}\n", n, scalar, b.lanes);
+    }
+  } else if (b.elem == Elem::f16) {
+    fmt::format_to(it, "fn load_{0}(i: u32) -> f32 {{ return unpack2x16float({0}[{1}])[i & 1u]; }}\n", n,
+                   b.lanes == 4 ? "i >> 2u][(i >> 1u) & 1u" : "i >> 1u");
+    if (b.lanes == 4) {
+      fmt::format_to(it,
+                     "fn load4_{0}(i: u32) -> vec4<f32> {{ return vec4<f32>(unpack2x16float({0}[i].x), "
+                     "unpack2x16float({0}[i].y)); }}\n",
+                     n);
+    }
+  } else if (is_byte(b.elem)) {
+    // Shifting left then right extends the sign of an i8.
+    const bool is_signed = b.elem == Elem::i8;
+    fmt::format_to(it, "fn load4_{0}(i: u32) -> vec4<i32> {{ return {1}; }}\n", n,
+                   is_signed ? fmt::format("vec4<i32>(vec4<u32>({0}[i]) << vec4<u32>(24u, 16u, 8u, 0u)) >> vec4<u32>(24u)", n)
+                             : fmt::format("vec4<i32>((vec4<u32>({0}[i]) >> vec4<u32>(0u, 8u, 16u, 24u)) & vec4<u32>(255u))", n));
+    fmt::format_to(it, "fn load_{0}(i: u32) -> i32 {{ return load4_{0}(i >> 2u)[i & 3u]; }}\n", n);
+  }
+}
+
+void write_stores(std::string& out, const BindingFormat& b) {
+  auto it = std::back_inserter(out);
+  const auto n = b.name;
+  switch (b.elem) {
+    case Elem::f32:
+    case Elem::i32: {
+      const std::string_view scalar = b.elem == Elem::f32 ? "f32" : "i32";
+      if (b.lanes == 1) {
+        fmt::format_to(it, "fn store_{0}(i: u32, v: {1}) {{ {0}[i] = v; }}\n", n, scalar);
+      } else {
+        fmt::format_to(it, "fn store{2}_{0}(i: u32, v: vec{2}<{1}>) {{ {0}[i] = v; }}\n", n, scalar, b.lanes);
+      }
+      break;
+    }
+    case Elem::f16:
+      if (b.lanes == 4) {
+        fmt::format_to(it,
+                       "fn store4_{0}(i: u32, v: vec4<f32>) {{ {0}[i] = vec2<u32>(pack2x16float(v.xy), "
+                       "pack2x16float(v.zw)); }}\n",
+                       n);
+      } else {
+        fmt::format_to(it, "fn store2_{0}(i: u32, v: vec2<f32>) {{ {0}[i] = pack2x16float(v); }}\n", n);
+      }
+      break;
+    case Elem::boolean:
+    case Elem::u8:
+    case Elem::i8:
+      fmt::format_to(it,
+                     "fn store4_{0}(i: u32, v: vec4<i32>) {{ let b = (vec4<u32>(v) & vec4<u32>(255u)) << "
+                     "vec4<u32>(0u, 8u, 16u, 24u); {0}[i] = b.x | b.y | b.z | b.w; }}\n",
+                     n);
+      break;
+    case Elem::words:
+    case Elem::words4:
+    case Elem::atomics: break;
+  }
+}
+
+constexpr std::string_view kFaultFunction =
+    "fn report_fault(node: u32, position: u32, value: i32) {\n"
+    "  if (atomicCompareExchangeWeak(&fault[0], 0u, node + 1u).exchanged) {\n"
+    "    atomicStore(&fault[1], position);\n"
+    "    atomicStore(&fault[2], bitcast<u32>(value));\n"
+    "  }\n"
+    "}\n";
+
+constexpr std::string_view kIndexFunction =
+    "override WG: u32 = 64u;\n"
+    "// The thread's number in a grid that may be folded into two or three dimensions.\n"
+    "fn thread_index(id: vec3<u32>, groups: vec3<u32>) -> u32 {\n"
+    "  return id.x + WG * groups.x * (id.y + groups.y * id.z);\n"
+    "}\n";
+
+std::string write_wgsl(const PipelineKey& key, const DeviceProfile& profile) {
+  std::string out;
+  if (profile.subgroups && profile.subgroups_need_enable) out += "enable subgroups;\n";
+  out += kIndexFunction;
+  for (std::uint32_t i = 0; i < key.binding_count; ++i) {
+    const auto& b = key.bindings[i];
+    fmt::format_to(std::back_inserter(out), "@group(0) @binding({}) var<storage, {}> {}: {};\n", i + 1,
+                   b.access == Access::read ? "read" : "read_write", b.name, array_type(b));
+    write_loads(out, b);
+    if (b.access == Access::read_write) write_stores(out, b);
+  }
+  const auto all = std::span(key.bindings).first(key.binding_count);
+  const bool reports = std::ranges::find(all, Elem::atomics, &BindingFormat::elem) != all.end();
+  out += reports ? kFaultFunction : "fn report_fault(node: u32, position: u32, value: i32) {}\n";
+  for (std::uint32_t i = 0; i < key.line_count; ++i) {
+    out += key.lines[i];
+    out += '\n';
+  }
+  out += key.shader->body;
+  return out;
+}
+
+}  // namespace
+
+Elem elem_of(DType dtype) {
+  switch (dtype) {
+    case DType::boolean: return Elem::boolean;
+    case DType::u8: return Elem::u8;
+    case DType::i8: return Elem::i8;
+    case DType::i32: return Elem::i32;
+    case DType::f16: return Elem::f16;
+    case DType::f32:
+    case DType::f64:
+    case DType::i64: return Elem::f32;
+  }
+  return Elem::f32;
+}
+
+PipelineId PipelineTable::intern(const PipelineKey& key, const DeviceProfile& profile) {
+  // A plan has a few dozen pipelines at most; comparing keys is cheaper than hashing them.
+  const auto found = std::ranges::find(keys_, key);
+  if (found != keys_.end()) return static_cast<PipelineId>(found - keys_.begin());
+  PipelineDesc desc;
+  desc.label = key.shader->name;
+  desc.wgsl = write_wgsl(key, profile);
+  for (std::uint32_t i = 0; i < key.binding_count; ++i) {
+    desc.bindings.push_back(key.bindings[i].access);
+    desc.reports_faults |= key.bindings[i].elem == Elem::atomics;
+  }
+  desc.overrides.push_back({"WG", static_cast<double>(key.workgroup)});
+  for (std::uint32_t i = 0; i < key.override_count; ++i) {
+    desc.overrides.push_back({std::string(key.overrides[i].name), key.overrides[i].value});
+  }
+  keys_.push_back(key);
+  descs_.push_back(std::move(desc));
+  return static_cast<PipelineId>(descs_.size() - 1);
+}
+
+}  // namespace nibble

@@ -1,0 +1,108 @@
+#include "plan/print.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+namespace nibble {
+namespace {
+
+std::uint32_t workgroup_of(const PipelineDesc& pipeline) {
+  const auto found = std::ranges::find(pipeline.overrides, "WG", &PipelineDesc::Override::name);
+  return found == pipeline.overrides.end() ? 0 : static_cast<std::uint32_t>(found->value);
+}
+
+}  // namespace
+
+std::string_view to_string(BufferRole role) noexcept {
+  switch (role) {
+    case BufferRole::constant: return "constant";
+    case BufferRole::state: return "state";
+    case BufferRole::slot: return "slot";
+    case BufferRole::fault: return "fault";
+  }
+  return "unknown";
+}
+
+std::string format_bytes(std::uint64_t bytes) {
+  if (bytes < 1024) return fmt::format("{} B", bytes);
+  static constexpr std::string_view kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  auto amount = static_cast<double>(bytes) / 1024;
+  std::size_t unit = 0;
+  // 1023.95 would be printed as 1024.0.
+  while (amount >= 1023.95 && unit + 1 < std::size(kUnits)) {
+    amount /= 1024;
+    ++unit;
+  }
+  return fmt::format("{:.1f} {}", amount, kUnits[unit]);
+}
+
+std::vector<DispatchInfo> describe_dispatches(const Stepper& stepper) {
+  const Plan& plan = stepper.plan();
+  std::vector<DispatchInfo> all;
+  all.reserve(stepper.dispatches().size());
+  for (const Dispatch* d : stepper.dispatches()) {
+    const PipelineDesc& pipeline = stepper.pipelines()[d->pipeline];
+    DispatchInfo info{.node = d->node,
+                      .op = plan.graph().nodes[d->node].op,
+                      .kernel = pipeline.label,
+                      .grid = d->grid,
+                      .workgroup = workgroup_of(pipeline),
+                      .bindings = {}};
+    for (std::uint32_t i = 0; i < d->binding_count; ++i) {
+      const BufferDesc& buffer = plan.layout().buffers[d->bindings[i]];
+      info.bindings.push_back({d->bindings[i], buffer.role, pipeline.bindings[i], buffer.bytes});
+    }
+    all.push_back(std::move(info));
+  }
+  return all;
+}
+
+std::string print_dispatches(std::span<const DispatchInfo> dispatches) {
+  std::string text;
+  auto out = std::back_inserter(text);
+  for (std::size_t i = 0; i < dispatches.size(); ++i) {
+    const auto& d = dispatches[i];
+    fmt::format_to(out, "dispatch {}: {} (node {})\n", i, d.op, d.node);
+    fmt::format_to(out, "  kernel {}, grid {}, workgroup {}\n", d.kernel, fmt::join(d.grid, " x "), d.workgroup);
+    for (std::size_t b = 0; b < d.bindings.size(); ++b) {
+      const auto& binding = d.bindings[b];
+      fmt::format_to(out, "  binding {}: {} {} {}, {}\n", b + 1, binding.access == Access::read ? "reads" : "writes",
+                     to_string(binding.role), binding.buffer, format_bytes(binding.bytes));
+    }
+  }
+  return text;
+}
+
+MemoryUse measure_memory(const Plan& plan) {
+  MemoryUse use;
+  for (const auto& buffer : plan.layout().buffers) {
+    switch (buffer.role) {
+      case BufferRole::constant: use.constants += buffer.bytes; break;
+      case BufferRole::state: use.states += buffer.bytes; break;
+      case BufferRole::slot: use.slots += buffer.bytes; break;
+      case BufferRole::fault: break;
+    }
+  }
+  const auto unshared = [&](std::uint64_t bytes) {
+    use.slots_unshared += std::max<std::uint64_t>(16, Size(bytes).align_up(16).unchecked());
+  };
+  const Storage& storage = plan.storage();
+  for (const auto& entry : storage.entries) {
+    if (entry.role == BufferRole::slot) unshared(entry.bytes);
+  }
+  // Working memory of nodes lives in slots too.
+  for (auto bytes : storage.scratch_bytes) {
+    if (bytes != 0) unshared(bytes);
+  }
+  for (std::size_t n = 0; n < storage.needs_twin.size(); ++n) {
+    if (storage.needs_twin[n] == 0) continue;
+    const ValueId out = plan.graph().nodes[n].args.back();
+    unshared(storage.entries[storage.entry_of[out]].bytes);
+  }
+  use.staging = plan.layout().staging_bytes;
+  return use;
+}
+
+}  // namespace nibble

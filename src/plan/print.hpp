@@ -1,0 +1,49 @@
+// A plan as people and scripts read it: `nibble inspect` shows this, tests compare it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "plan/stepper.hpp"
+
+namespace nibble {
+
+std::string_view to_string(BufferRole role) noexcept;
+
+/// `512 B`, `1.5 KiB`, `31.2 MiB`
+std::string format_bytes(std::uint64_t bytes);
+
+/// One dispatch of a call, with all that its ids stand for.
+struct DispatchInfo {
+  struct Binding {
+    BufferId buffer = 0;
+    BufferRole role = BufferRole::slot;
+    Access access = Access::read;
+    std::uint64_t bytes = 0;
+  };
+  std::uint32_t node = 0;
+  std::string op;
+  std::string kernel;
+  std::array<std::uint32_t, 3> grid{};
+  std::uint32_t workgroup = 0;
+  std::vector<Binding> bindings;
+};
+
+/// What the call that was last planned with update() does.
+std::vector<DispatchInfo> describe_dispatches(const Stepper& stepper);
+
+/// One paragraph per dispatch.
+std::string print_dispatches(std::span<const DispatchInfo> dispatches);
+
+/// Bytes of GPU memory, by use.
+struct MemoryUse {
+  std::uint64_t constants = 0;
+  std::uint64_t states = 0;
+  std::uint64_t slots = 0;
+  std::uint64_t slots_unshared = 0;  ///< what the slots would take if no two tensors shared one
+  std::uint64_t staging = 0;
+};
+
+MemoryUse measure_memory(const Plan& plan);
+
+}  // namespace nibble

@@ -1,0 +1,300 @@
+#include "plan/storage.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace nibble {
+namespace {
+
+std::uint64_t padded(std::uint64_t bytes) { return std::max<std::uint64_t>(16, Size(bytes).align_up(16).unchecked()); }
+
+/// The most that one buffer may hold and one binding may show; 32-bit byte offsets reach all of it.
+std::uint64_t largest_buffer(const Limits& limits, const PlanOptions& options) {
+  std::uint64_t most = std::min({limits.max_buffer_size, limits.max_storage_binding_size, std::uint64_t{0xffffffff}});
+  if (options.max_shard_bytes != 0) most = std::min(most, options.max_shard_bytes);
+  return most / 16 * 16;
+}
+
+class Analysis {
+ public:
+  Analysis(const Graph& graph, std::span<const OpEntry* const> ops, std::span<const std::vector<ValueId>> inputs,
+           std::span<const std::vector<ValueId>> outputs)
+      : graph_(graph), ops_(ops), inputs_(inputs), outputs_(outputs), root_(graph.values.size()),
+        last_write_(graph.values.size(), -1), touched_(graph.values.size()) {
+    for (ValueId v = 0; v < root_.size(); ++v) root_[v] = v;
+  }
+
+  Result<Storage> run(const Limits& limits, const PlanOptions& options) {
+    find_writes();
+    find_aliases();
+    make_entries();
+    measure_lifetimes();
+    TRY(split_constants(largest_buffer(limits, options)));
+    find_twins();
+    return std::move(storage_);
+  }
+
+ private:
+  ValueId root(ValueId v) const {
+    while (root_[v] != v) v = root_[v];
+    return v;
+  }
+  std::int32_t node_count() const { return static_cast<std::int32_t>(graph_.nodes.size()); }
+
+  void find_writes() {
+    for (std::int32_t n = 0; n < node_count(); ++n) {
+      for (auto v : inputs_[n]) touched_[v] = true;
+      for (auto v : outputs_[n]) {
+        touched_[v] = true;
+        last_write_[v] = n;
+      }
+    }
+    for (auto v : graph_.outputs) touched_[v] = true;
+  }
+
+  // A view is an alias only if nothing writes either side from then on: then no reader can tell.
+  void find_aliases() {
+    for (std::int32_t n = 0; n < node_count(); ++n) {
+      if (!ops_[n]->traits.alias || graph_.nodes[n].args.size() < 2) continue;
+      const ValueId in = graph_.nodes[n].args.front();
+      const ValueId out = graph_.nodes[n].args.back();
+      const auto* a = graph_.tensor(in);
+      const auto* b = graph_.tensor(out);
+      if (a == nullptr || b == nullptr || in == out || a->dtype != b->dtype || b->constant >= 0) continue;
+      if (a->shape.numel() != b->shape.numel() || last_write_[out] != n || root_[out] != out) continue;
+      const ValueId source = root(in);
+      if (last_write_[source] > n || std::ranges::find(graph_.inputs, out) != graph_.inputs.end()) continue;
+      root_[out] = source;
+    }
+  }
+
+  void make_entries() {
+    storage_.entry_of.assign(graph_.values.size(), Storage::kNone);
+    std::map<std::string, std::uint32_t> by_content;
+    for (ValueId v = 0; v < graph_.values.size(); ++v) {
+      const auto* tensor = graph_.tensor(v);
+      if (tensor == nullptr || !touched_[v] || root_[v] != v) continue;
+      const bool is_constant = tensor->constant >= 0;
+      const bool written = last_write_[v] >= 0;
+      if (is_constant && !written && !graph_.constants[tensor->constant].key.empty()) {
+        // Rows matter for shards, so only tensors of one shape share.
+        auto content = fmt::format("{} {} {}", graph_.constants[tensor->constant].key, tensor->dtype, tensor->shape);
+        const auto [it, is_new] = by_content.emplace(std::move(content), storage_.entries.size());
+        if (!is_new) {
+          storage_.entry_of[v] = it->second;
+          continue;
+        }
+      }
+      StorageEntry entry;
+      entry.role = !is_constant ? BufferRole::slot : written ? BufferRole::state : BufferRole::constant;
+      entry.constant = tensor->constant;
+      entry.bytes = Size::bytes(tensor->shape, tensor->dtype).unchecked();
+      entry.first = node_count();
+      entry.last = -1;
+      storage_.entry_of[v] = static_cast<std::uint32_t>(storage_.entries.size());
+      storage_.entries.push_back(std::move(entry));
+    }
+    for (ValueId v = 0; v < graph_.values.size(); ++v) {
+      if (graph_.tensor(v) != nullptr && touched_[v]) storage_.entry_of[v] = storage_.entry_of[root(v)];
+    }
+  }
+
+  void touch(ValueId v, std::int32_t when) {
+    if (storage_.entry_of[v] == Storage::kNone) return;
+    auto& e = storage_.entries[storage_.entry_of[v]];
+    e.first = std::min(e.first, when);
+    e.last = std::max(e.last, when);
+  }
+
+  void measure_lifetimes() {
+    for (std::int32_t n = 0; n < node_count(); ++n) {
+      for (auto v : inputs_[n]) touch(v, n);
+      for (auto v : outputs_[n]) touch(v, n);
+    }
+    for (auto v : graph_.outputs) touch(v, node_count());
+    for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {
+      const ValueId v = graph_.inputs[i];
+      touch(v, -1);
+      if (storage_.entry_of[v] != Storage::kNone && last_write_[v] < 0) {
+        storage_.entries[storage_.entry_of[v]].input = static_cast<std::int32_t>(i);
+      }
+    }
+  }
+
+  // Rows of a constant that is too large for one buffer go to several. Whoever reads it must know how (see
+  // OpContext::for_each_row_range).
+  Status split_constants(std::uint64_t most) {
+    for (ValueId v = 0; v < graph_.values.size(); ++v) {
+      const auto index = storage_.entry_of[v];
+      if (index == Storage::kNone || root_[v] != v) continue;
+      auto& e = storage_.entries[index];
+      if (!e.shards.empty()) continue;
+      const auto& tensor = *graph_.tensor(v);
+      const std::int64_t rows = tensor.shape.rank() == 0 ? 1 : tensor.shape[0];
+      if (padded(e.bytes) <= most) {
+        e.shards.push_back({0, 0, rows});
+        continue;
+      }
+      if (e.role != BufferRole::constant) {
+        return fail(ErrorCode::unsupported,
+                    "a tensor of shape {} ({}) takes {} bytes, but a buffer on this device holds at most {}", tensor.shape,
+                    tensor.dtype, e.bytes, most);
+      }
+      const std::uint64_t row_bytes = e.bytes / static_cast<std::uint64_t>(rows);
+      const auto per_shard = static_cast<std::int64_t>(most / std::max<std::uint64_t>(1, row_bytes));
+      if (per_shard == 0) {
+        return fail(ErrorCode::unsupported,
+                    "one row of a constant of shape {} ({}) takes {} bytes, but a buffer on this device holds at most {}",
+                    tensor.shape, tensor.dtype, row_bytes, most);
+      }
+      // Rows that are no multiple of 16 bytes would pad past the limit: leave room for it.
+      const std::int64_t step = padded(row_bytes * static_cast<std::uint64_t>(per_shard)) <= most
+                                    ? per_shard
+                                    : std::max<std::int64_t>(1, per_shard - 1);
+      for (std::int64_t r = 0; r < rows; r += step) e.shards.push_back({0, r, std::min(rows, r + step)});
+    }
+    return {};
+  }
+
+  void find_twins() {
+    storage_.needs_twin.assign(graph_.nodes.size(), 0);
+    storage_.scratch_bytes.assign(graph_.nodes.size(), 0);
+    for (std::int32_t n = 0; n < node_count(); ++n) {
+      if (ops_[n]->traits.alias || ops_[n]->traits.mutates != 0 || outputs_[n].size() != 1) continue;
+      for (auto in : inputs_[n]) {
+        if (storage_.same(in, outputs_[n].front())) storage_.needs_twin[n] = 1;
+      }
+    }
+  }
+
+  const Graph& graph_;
+  std::span<const OpEntry* const> ops_;
+  std::span<const std::vector<ValueId>> inputs_;
+  std::span<const std::vector<ValueId>> outputs_;
+  std::vector<ValueId> root_;
+  std::vector<std::int32_t> last_write_;
+  std::vector<bool> touched_;
+  Storage storage_;
+};
+
+/// Hands out slots so that no two lifetimes in one slot meet.
+class Slots {
+ public:
+  explicit Slots(Layout& layout) : layout_(layout) {}
+
+  BufferId take(std::uint64_t bytes, std::int32_t first, std::int32_t last) {
+    // The smallest free slot that is large enough; else the largest free one, grown; else a new one.
+    std::size_t best = slots_.size();
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+      if (slots_[i].busy_until >= first) continue;
+      if (best == slots_.size() || better(size(i), size(best), bytes)) best = i;
+    }
+    if (best == slots_.size()) {
+      layout_.buffers.push_back({bytes, BufferRole::slot});
+      slots_.push_back({static_cast<BufferId>(layout_.buffers.size() - 1), last});
+      return slots_.back().buffer;
+    }
+    auto& buffer = layout_.buffers[slots_[best].buffer];
+    buffer.bytes = std::max(buffer.bytes, bytes);
+    slots_[best].busy_until = last;
+    return slots_[best].buffer;
+  }
+
+ private:
+  struct Slot {
+    BufferId buffer;
+    std::int32_t busy_until;
+  };
+  std::uint64_t size(std::size_t i) const { return layout_.buffers[slots_[i].buffer].bytes; }
+  static bool better(std::uint64_t a, std::uint64_t b, std::uint64_t wanted) {
+    if ((a >= wanted) != (b >= wanted)) return a >= wanted;
+    return a >= wanted ? a < b : a > b;
+  }
+
+  Layout& layout_;
+  std::vector<Slot> slots_;
+};
+
+struct Claim {
+  std::int32_t first;
+  std::int32_t last;
+  std::uint64_t bytes;
+  BufferId* target;
+};
+
+}  // namespace
+
+void collect_operands(const Graph& graph, const Node& node, const OpTraits& traits, std::vector<ValueId>& inputs,
+                      std::vector<ValueId>& outputs) {
+  const auto add = [&](ValueId id, std::vector<ValueId>& to) {
+    const auto one = [&](ValueId v) {
+      if (std::holds_alternative<TensorValue>(graph.values[v]) || std::holds_alternative<SymInt>(graph.values[v])) {
+        to.push_back(v);
+      }
+    };
+    one(id);
+    if (const auto* list = std::get_if<ValueList>(&graph.values[id])) {
+      for (auto item : list->items) one(item);
+    }
+  };
+  for (std::size_t i = 0; i < node.args.size(); ++i) {
+    const bool is_output = i + 1 == node.args.size();
+    if (!is_output) add(node.args[i], inputs);
+    if (is_output || (i < 32 && ((traits.mutates >> i) & 1U) != 0)) add(node.args[i], outputs);
+  }
+}
+
+Result<Storage> analyze_storage(const Graph& graph, std::span<const OpEntry* const> ops,
+                                std::span<const std::vector<ValueId>> inputs,
+                                std::span<const std::vector<ValueId>> outputs, const Limits& limits,
+                                const PlanOptions& options) {
+  return Analysis(graph, ops, inputs, outputs).run(limits, options);
+}
+
+Status assign_buffers(const Graph& graph, std::span<const std::vector<ValueId>> outputs, const Limits& limits,
+                      Storage& storage, Layout& layout) {
+  std::vector<Claim> claims;
+  for (auto& e : storage.entries) {
+    if (e.role == BufferRole::slot) {
+      claims.push_back({e.first, e.last, padded(e.bytes), &e.shards.front().buffer});
+      continue;
+    }
+    const auto& constant = graph.constants[e.constant];
+    const std::int64_t rows = e.shards.back().row_end;
+    const std::uint64_t row_bytes = rows == 0 ? 0 : e.bytes / static_cast<std::uint64_t>(rows);
+    for (auto& shard : e.shards) {
+      const auto begin = static_cast<std::uint64_t>(shard.row_begin) * row_bytes;
+      const auto bytes = e.shards.size() == 1 ? constant.length
+                                              : static_cast<std::uint64_t>(shard.row_end - shard.row_begin) * row_bytes;
+      shard.buffer = static_cast<BufferId>(layout.buffers.size());
+      layout.buffers.push_back({padded(bytes), e.role});
+      if (bytes != 0) {
+        layout.uploads.push_back({shard.buffer, 0, static_cast<std::uint32_t>(e.constant), begin, bytes});
+      }
+    }
+  }
+  storage.scratch.assign(graph.nodes.size(), 0);
+  storage.twin.assign(graph.nodes.size(), 0);
+  for (std::int32_t n = 0; n < static_cast<std::int32_t>(graph.nodes.size()); ++n) {
+    if (storage.scratch_bytes[n] != 0) claims.push_back({n, n, padded(storage.scratch_bytes[n]), &storage.scratch[n]});
+    if (storage.needs_twin[n] != 0) {
+      const auto bytes = storage.entries[storage.entry_of[outputs[n].front()]].bytes;
+      claims.push_back({n, n, padded(bytes), &storage.twin[n]});
+    }
+  }
+  // In order of birth, the larger first, so that a slot is rarely grown.
+  std::ranges::sort(claims, [](const Claim& a, const Claim& b) {
+    return a.first != b.first ? a.first < b.first : a.bytes > b.bytes;
+  });
+  Slots slots(layout);
+  for (const auto& c : claims) {
+    if (c.bytes > limits.max_buffer_size || c.bytes > limits.max_storage_binding_size) {
+      return fail(ErrorCode::unsupported, "a working buffer of {} bytes is needed, but a buffer on this device holds at most {}",
+                  c.bytes, std::min(limits.max_buffer_size, limits.max_storage_binding_size));
+    }
+    *c.target = slots.take(c.bytes, c.first, c.last);
+  }
+  return {};
+}
+
+}  // namespace nibble

@@ -1,0 +1,47 @@
+// Which tensor lives in which buffer. Views share their source's storage where nobody can tell; slots are shared by
+// tensors whose lifetimes do not meet; constants with the same bytes are stored once, unless somebody writes them.
+#pragma once
+
+#include "plan/op.hpp"
+#include "plan/plan.hpp"
+
+namespace nibble {
+
+struct StorageEntry {
+  BufferRole role = BufferRole::slot;
+  std::uint64_t bytes = 0;
+  std::int32_t constant = -1;  ///< what fills it, for constants and states
+  std::int32_t first = 0;      ///< first and last node that touch it; inputs start at -1, outputs end at the node count
+  std::int32_t last = 0;
+  std::int32_t input = -1;     ///< the program input it holds, unless a node writes it too
+  std::vector<Shard> shards;   ///< one, or several for a large constant
+};
+
+struct Storage {
+  static constexpr std::uint32_t kNone = 0xffffffff;
+
+  std::vector<std::uint32_t> entry_of;      ///< per value; kNone for what needs no memory
+  std::vector<StorageEntry> entries;
+  std::vector<BufferId> scratch;            ///< per node: its working memory
+  std::vector<std::uint64_t> scratch_bytes; ///< per node
+  std::vector<BufferId> twin;               ///< per node: where the output is written when it is also an input
+  std::vector<std::uint8_t> needs_twin;     ///< per node
+
+  bool same(ValueId a, ValueId b) const { return entry_of[a] != kNone && entry_of[a] == entry_of[b]; }
+};
+
+/// The tensor and SymInt values among a node's arguments, lists opened: what it reads and what it writes.
+void collect_operands(const Graph& graph, const Node& node, const OpTraits& traits, std::vector<ValueId>& inputs,
+                      std::vector<ValueId>& outputs);
+
+/// First half: entries, lifetimes, shards' row ranges. No buffer is assigned yet.
+Result<Storage> analyze_storage(const Graph& graph, std::span<const OpEntry* const> ops,
+                                std::span<const std::vector<ValueId>> inputs,
+                                std::span<const std::vector<ValueId>> outputs, const Limits& limits,
+                                const PlanOptions& options);
+
+/// Second half, when the nodes' scratch sizes are known: buffers and uploads.
+Status assign_buffers(const Graph& graph, std::span<const std::vector<ValueId>> outputs, const Limits& limits,
+                      Storage& storage, Layout& layout);
+
+}  // namespace nibble

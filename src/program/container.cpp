@@ -1,0 +1,344 @@
+#include "program/container.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <set>
+
+#include "program/checks.hpp"
+#include "program/constant_methods.hpp"
+#include "program_generated.h"
+
+namespace nibble {
+
+namespace et = executorch_flatbuffer;
+
+namespace {
+
+constexpr std::string_view kBackend = "VulkanBackend";
+constexpr std::string_view kRunElsewhere = "run it through ExecuTorch with `import nibble`";
+
+std::optional<DType> host_dtype(et::ScalarType type) {
+  switch (type) {
+    case et::ScalarType::BYTE: return DType::u8;
+    case et::ScalarType::CHAR: return DType::i8;
+    case et::ScalarType::INT: return DType::i32;
+    case et::ScalarType::LONG: return DType::i64;
+    case et::ScalarType::HALF: return DType::f16;
+    case et::ScalarType::FLOAT: return DType::f32;
+    case et::ScalarType::DOUBLE: return DType::f64;
+    case et::ScalarType::BOOL: return DType::boolean;
+    default: return std::nullopt;
+  }
+}
+
+/// Whether the elements lie row by row; where a dimension of 1 stands in the order says nothing.
+Result<bool> is_row_major(const et::Tensor& tensor, const Shape& shape, std::string_view what) {
+  if (length(tensor.dim_order()) == 0) return true;
+  if (length(tensor.dim_order()) != shape.rank()) {
+    return fail(ErrorCode::invalid_program, "{} has {} dimensions, but an order of {}", what, shape.rank(),
+                length(tensor.dim_order()));
+  }
+  std::size_t seen = 0;
+  int last = -1;
+  bool row_major = true;
+  for (std::size_t i = 0; i < shape.rank(); ++i) {
+    const int dim = get(tensor.dim_order(), i);
+    if (static_cast<std::size_t>(dim) >= shape.rank() || (seen >> dim & 1) != 0) {
+      return fail(ErrorCode::invalid_program, "{} of rank {} has a wrong dimension order: its entry {} is {}", what,
+                  shape.rank(), i, dim);
+    }
+    seen |= std::size_t{1} << dim;
+    if (shape[static_cast<std::size_t>(dim)] == 1) continue;
+    row_major = row_major && dim > last;
+    last = dim;
+  }
+  return row_major;
+}
+
+Result<HostValue> read_host_tensor(const et::Tensor& tensor, std::string_view what) {
+  HostValue host;
+  const auto dtype = host_dtype(tensor.scalar_type());
+  if (!dtype) {
+    return fail(ErrorCode::unsupported, "{} has the element type {} ({}), which Nibble does not handle", what,
+                et::EnumNameScalarType(tensor.scalar_type()), static_cast<int>(tensor.scalar_type()));
+  }
+  host.dtype = *dtype;
+  TRY(check_rank(length(tensor.sizes()), what));
+  for (std::size_t i = 0; i < length(tensor.sizes()); ++i) {
+    const std::int32_t size = get(tensor.sizes(), i);
+    if (size < 0) return fail(ErrorCode::invalid_program, "{} has the negative dimension {} at {}", what, size, i);
+    host.shape.push_back(size);
+  }
+  TRY(tensor_bytes(host.shape, host.dtype, what));
+  TRY_ASSIGN(const bool row_major, is_row_major(tensor, host.shape, what));
+  if (!row_major) {
+    return fail(ErrorCode::unsupported, "{} of shape {} is not stored row by row, which Nibble does not handle", what,
+                host.shape);
+  }
+  host.dynamic = tensor.shape_dynamism() != et::TensorShapeDynamism::STATIC;
+  return host;
+}
+
+class ContainerReader {
+ public:
+  ContainerReader(const et::Program& program, const std::byte* base, const ContainerHead& head)
+      : program_(program), base_(base), head_(head), budget_(head.program_size) {}
+
+  Result<Container> read(std::string_view method) {
+    TRY_ASSIGN(container_.constant_methods, read_constant_methods(program_, budget_));
+    TRY_ASSIGN(const et::ExecutionPlan* plan, find_method(method));
+    TRY_ASSIGN(const et::DelegateCall* call, find_call(*plan));
+    TRY(read_delegate(*plan, *call));
+    TRY(read_named_data());
+    TRY(read_values(*plan, plan->inputs(), "input", container_.inputs));
+    TRY(read_values(*plan, plan->outputs(), "output", container_.outputs));
+    TRY(read_values(*plan, call->args(), "delegate argument", container_.arguments));
+    return std::move(container_);
+  }
+
+ private:
+  Result<const et::ExecutionPlan*> find_method(std::string_view wanted) {
+    const auto* plans = program_.execution_plan();
+    const et::ExecutionPlan* only = nullptr;
+    std::size_t computing = 0;
+    std::string names;
+    for (std::size_t i = 0; i < length(plans); ++i) {
+      const auto* plan = get(plans, i);
+      TRY_ASSIGN(const auto name, read_name(plan->name(), fmt::format("the name of method {}", i)));
+      if (name == (wanted.empty() ? "forward" : wanted)) {
+        container_.method = name;
+        return plan;
+      }
+      if (!computes(*plan)) continue;
+      only = plan;
+      ++computing;
+      TRY(budget_.spend(name.size() + 4));
+      names += fmt::format("{}'{}'", names.empty() ? "" : ", ", name);
+    }
+    if (wanted.empty() && computing == 1) {
+      container_.method = only->name()->str();
+      return only;
+    }
+    return fail(wanted.empty() ? ErrorCode::invalid_program : ErrorCode::invalid_argument,
+                "the program has no method '{}'; the methods that compute are: {}", wanted.empty() ? "forward" : wanted,
+                names.empty() ? "none" : names);
+  }
+
+  /// The method's one instruction. Everything that stands in the way is named at once.
+  Result<const et::DelegateCall*> find_call(const et::ExecutionPlan& plan) {
+    const et::DelegateCall* call = nullptr;
+    std::size_t calls = 0;
+    bool control_flow = false;
+    std::vector<bool> operators(length(plan.operators()));
+    for (std::size_t c = 0; c < length(plan.chains()); ++c) {
+      const auto* instructions = get(plan.chains(), c)->instructions();
+      for (std::size_t i = 0; i < length(instructions); ++i) {
+        const auto& instruction = *get(instructions, i);
+        if (instruction.instr_args() == nullptr) {
+          return fail(ErrorCode::invalid_program, "instruction {} of method '{}' has no content", i, container_.method);
+        }
+        if (const auto* kernel = instruction.instr_args_as_KernelCall()) {
+          if (kernel->op_index() < 0 || static_cast<std::size_t>(kernel->op_index()) >= operators.size()) {
+            return fail(ErrorCode::invalid_program,
+                        "instruction {} of method '{}' calls operator {}, but the method has {} operators", i,
+                        container_.method, kernel->op_index(), operators.size());
+          }
+          operators[static_cast<std::size_t>(kernel->op_index())] = true;
+        } else if (const auto* delegate = instruction.instr_args_as_DelegateCall()) {
+          call = delegate;
+          ++calls;
+        } else if (instruction.instr_args_type() != et::InstructionArguments::FreeCall) {
+          control_flow = true;
+        }
+      }
+    }
+    TRY_ASSIGN(const std::string outside, operator_names(plan, operators));
+    if (!outside.empty()) {
+      return fail(
+          ErrorCode::unsupported,
+          "method '{}' has operators outside the delegate ({}), and Nibble alone runs only methods that are one "
+          "delegate call: {}",
+          container_.method, outside, kRunElsewhere);
+    }
+    if (calls != 1 || control_flow) {
+      return fail(
+          ErrorCode::unsupported,
+          "method '{}' has {} delegate calls{}, and Nibble alone runs only methods that are one delegate call: {}",
+          container_.method, calls, control_flow ? " and control flow" : "", kRunElsewhere);
+    }
+    return call;
+  }
+
+  Result<std::string> operator_names(const et::ExecutionPlan& plan, const std::vector<bool>& used) {
+    std::set<std::string> seen;
+    std::string names;
+    for (std::size_t i = 0; i < used.size(); ++i) {
+      if (!used[i]) continue;
+      const auto& op = *get(plan.operators(), i);
+      TRY_ASSIGN(const auto base, read_name(op.name(), fmt::format("the name of operator {}", i)));
+      TRY(budget_.spend(base.size() + 1 + length(op.overload())));
+      std::string name(base);
+      if (length(op.overload()) != 0) {
+        TRY_ASSIGN(const auto overload, read_name(op.overload(), fmt::format("the overload of operator {}", i)));
+        name.append(".").append(overload);
+      }
+      if (seen.insert(name).second) names.append(names.empty() ? "" : ", ").append(name);
+    }
+    return names;
+  }
+
+  Status read_delegate(const et::ExecutionPlan& plan, const et::DelegateCall& call) {
+    const std::size_t count = length(plan.delegates());
+    if (call.delegate_index() < 0 || static_cast<std::size_t>(call.delegate_index()) >= count) {
+      return fail(ErrorCode::invalid_program, "method '{}' calls delegate {}, but it has {} delegates",
+                  container_.method, call.delegate_index(), count);
+    }
+    const auto& delegate = *get(plan.delegates(), call.delegate_index());
+    TRY_ASSIGN(const auto id, read_name(delegate.id(), "the delegate's backend name"));
+    if (id != kBackend) {
+      return fail(ErrorCode::unsupported, "method '{}' was exported for {}, but Nibble runs programs for {}",
+                  container_.method, id, kBackend);
+    }
+    if (delegate.processed() == nullptr) return fail(ErrorCode::invalid_program, "the delegate has no data");
+    const std::uint32_t index = delegate.processed()->index();
+    switch (delegate.processed()->location()) {
+      case et::DataLocation::SEGMENT: {
+        TRY_ASSIGN(container_.blob, segment(index, "the delegate blob"));
+        return {};
+      }
+      case et::DataLocation::INLINE: break;
+      default:
+        return fail(ErrorCode::invalid_program, "the delegate blob is at the unknown kind of place {}",
+                    static_cast<int>(delegate.processed()->location()));
+    }
+    const auto* blobs = program_.backend_delegate_data();
+    if (index >= length(blobs)) {
+      return fail(ErrorCode::invalid_program, "the delegate blob is number {} of {} in the program", index,
+                  length(blobs));
+    }
+    const auto* data = get(blobs, index)->data();
+    if (data == nullptr) return fail(ErrorCode::invalid_program, "the delegate blob has no data");
+    container_.blob.offset = static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(data->data()) - base_);
+    container_.blob.size = data->size();
+    return {};
+  }
+
+  Result<FileRange> segment(std::uint32_t index, std::string_view what) const {
+    const auto* segments = program_.segments();
+    if (index >= length(segments)) {
+      return fail(ErrorCode::invalid_program, "{} is in segment {}, but the file has {} segments", what, index,
+                  length(segments));
+    }
+    if (head_.segment_base == 0) {
+      return fail(ErrorCode::invalid_program, "{} is in segment {}, but the file's header names no place for segments",
+                  what, index);
+    }
+    const auto& source = *get(segments, index);
+    const Size start = Size(head_.segment_base) + source.offset();
+    if (!(start + source.size()).fits(head_.file_size)) {
+      return fail(ErrorCode::invalid_program,
+                  "{} has {} bytes from {} after the segment base {}, but the file ends at {}", what, source.size(),
+                  source.offset(), head_.segment_base, head_.file_size);
+    }
+    return FileRange{start.unchecked(), source.size()};
+  }
+
+  Status read_named_data() {
+    for (std::size_t i = 0; i < length(program_.named_data()); ++i) {
+      const auto& data = *get(program_.named_data(), i);
+      TRY_ASSIGN(const auto key, read_name(data.key(), fmt::format("the key of named data {}", i)));
+      TRY(budget_.spend(key.size()));
+      TRY_ASSIGN(const FileRange range, segment(data.segment_index(), fmt::format("the data named '{}'", key)));
+      container_.named.emplace(key, range);
+    }
+    return {};
+  }
+
+  Status read_values(const et::ExecutionPlan& plan, const flatbuffers::Vector<std::int32_t>* ids, std::string_view what,
+                     std::vector<MethodValue>& out) {
+    TRY(reserve(out, length(ids), "values of the method"));
+    for (std::size_t i = 0; i < length(ids); ++i) {
+      const std::int32_t id = get(ids, i);
+      if (id < 0 || static_cast<std::size_t>(id) >= length(plan.values())) {
+        return fail(ErrorCode::invalid_program, "{} {} of method '{}' is value {}, but the method has {} values", what,
+                    i, container_.method, id, length(plan.values()));
+      }
+      const auto& source = *get(plan.values(), id);
+      MethodValue value{.id = static_cast<std::uint32_t>(id), .host = {}};
+      if (const auto* tensor = source.val_as_Tensor()) {
+        TRY_ASSIGN(value.host,
+                   read_host_tensor(*tensor, fmt::format("{} {} of method '{}'", what, i, container_.method)));
+      } else if (const auto* integer = source.val_as_Int()) {
+        value.host.is_int = true;
+        value.host.dtype = DType::i64;
+        value.integer = integer->int_val();
+      } else {
+        return fail(ErrorCode::unsupported,
+                    "{} {} of method '{}' is of kind {}, but Nibble alone takes tensors and integers", what, i,
+                    container_.method, et::EnumNameKernelTypes(source.val_type()));
+      }
+      out.push_back(value);
+    }
+    return {};
+  }
+
+  const et::Program& program_;
+  const std::byte* base_;
+  const ContainerHead& head_;
+  Budget budget_;
+  Container container_;
+};
+
+}  // namespace
+
+Result<ContainerHead> read_head(std::span<const std::byte> first_bytes, std::uint64_t file_size) {
+  constexpr std::size_t kExtendedOffset = 8;
+  constexpr std::size_t kShortHeader = 24;  // without the size of all segments
+  constexpr std::size_t kFullHeader = 32;
+  if (file_size == 0) return fail(ErrorCode::invalid_program, "the program file is empty");
+  TRY(check_flatbuffer_head(first_bytes.first(std::min(first_bytes.size(), kHeadBytes)), "ET12", "the program file"));
+
+  ContainerHead head{.program_size = file_size, .file_size = file_size};
+  if (first_bytes.size() < kExtendedOffset + kShortHeader ||
+      std::memcmp(first_bytes.data() + kExtendedOffset, "eh00", 4) != 0) {
+    return head;
+  }
+  const auto extended = first_bytes.subspan(kExtendedOffset);
+  const auto header_size = load<std::uint32_t>(extended, 4);
+  if (header_size < kShortHeader) {
+    return fail(ErrorCode::invalid_program, "the program file's header says it has {} bytes, but {} is the least",
+                header_size, kShortHeader);
+  }
+  head.program_size = load<std::uint64_t>(extended, 8);
+  head.segment_base = load<std::uint64_t>(extended, 16);
+  if (head.program_size > file_size) {
+    return fail(ErrorCode::invalid_program, "the file has {} bytes, but its header says that the program alone has {}",
+                file_size, head.program_size);
+  }
+  if (head.segment_base != 0 && head.segment_base < head.program_size) {
+    return fail(ErrorCode::invalid_program, "the file's segments start at byte {}, inside the program of {} bytes",
+                head.segment_base, head.program_size);
+  }
+  std::uint64_t segment_bytes = 0;
+  if (header_size >= kFullHeader && extended.size() >= kFullHeader) segment_bytes = load<std::uint64_t>(extended, 24);
+  if (!(Size(head.segment_base) + segment_bytes).fits(file_size)) {
+    return fail(ErrorCode::invalid_program,
+                "the file has {} bytes, but its header says that {} bytes of segments follow byte {}", file_size,
+                segment_bytes, head.segment_base);
+  }
+  return head;
+}
+
+Result<Container> read_container(std::span<const std::byte> program, const ContainerHead& head,
+                                 std::string_view method) {
+  if (program.size() != head.program_size) {
+    return fail(ErrorCode::invalid_argument, "the program has {} bytes, but {} were given", head.program_size,
+                program.size());
+  }
+  TRY_ASSIGN(const AlignedBytes bytes, AlignedBytes::of(program, "the program"));
+  TRY_ASSIGN(const auto* root, verified_root<et::Program>(bytes.bytes(), "ET12", "the program"));
+  return ContainerReader(*root, bytes.bytes().data(), head).read(method);
+}
+
+}  // namespace nibble

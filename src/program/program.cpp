@@ -1,0 +1,150 @@
+#include "program/program.hpp"
+
+#include <unordered_map>
+
+#include "graph/status.hpp"
+
+namespace nibble {
+
+namespace {
+
+using Ids = std::unordered_map<std::uint32_t, std::uint32_t>;
+
+/// First position of each id.
+Ids positions(std::span<const MethodValue> values) {
+  Ids ids;
+  for (std::uint32_t i = 0; i < values.size(); ++i) ids.emplace(values[i].id, i);
+  return ids;
+}
+
+bool converts(DType host, DType staging) {
+  return host == staging || (host == DType::i64 && staging == DType::i32) ||
+         (host == DType::f64 && staging == DType::f32);
+}
+
+/// `host` is what the method passes for value `id` of the graph.
+Status check_agreement(const HostValue& host, const Graph& graph, ValueId id, std::string_view what, bool is_input) {
+  const auto* tensor = graph.tensor(id);
+  if (tensor == nullptr) {
+    // An integer may come as a tensor with one element.
+    const bool scalar =
+        is_input && !host.is_int && host.shape.numel() == 1 && (host.dtype == DType::i32 || host.dtype == DType::i64);
+    if (host.is_int || scalar) return {};
+    return fail(ErrorCode::invalid_program,
+                "{} of the delegate is an integer, but the method passes a {} tensor of shape {}", what, host.dtype,
+                host.shape);
+  }
+  if (host.is_int) {
+    return fail(ErrorCode::invalid_program,
+                "{} of the delegate is a tensor of shape {}, but the method passes an integer", what, tensor->shape);
+  }
+  if (host.shape != tensor->shape) {
+    return fail(ErrorCode::invalid_program,
+                "{} of the delegate has the shape {}, but the method passes one of shape {}", what, tensor->shape,
+                host.shape);
+  }
+  if (!converts(host.dtype, tensor->staging)) {
+    return fail(ErrorCode::unsupported, "{} of the delegate is {}, but the method passes {}", what, tensor->staging,
+                host.dtype);
+  }
+  return {};
+}
+
+Status locate_constants(Graph& graph, const Container& container) {
+  for (auto& constant : graph.constants) {
+    if (constant.located) {
+      constant.offset += container.blob.offset;
+      continue;
+    }
+    const auto range = container.named.find(constant.key);
+    if (range == container.named.end()) {
+      return fail(ErrorCode::invalid_program, "the file has no data named '{}'", constant.key);
+    }
+    constant.offset = range->second.offset;
+    constant.located = true;
+  }
+  return {};
+}
+
+}  // namespace
+
+NamedSize named_sizes(const Container& container) {
+  return [&container](std::string_view key) -> Result<std::uint64_t> {
+    const auto range = container.named.find(key);
+    if (range == container.named.end()) {
+      return fail(
+          ErrorCode::invalid_program,
+          "the file has no data named '{}'; weights in a separate .ptd file need ExecuTorch with `import nibble`", key);
+    }
+    return range->second.size;
+  };
+}
+
+Result<Program> join(Container container, Graph graph) {
+  const std::size_t in = graph.inputs.size();
+  const std::size_t out = graph.outputs.size();
+  const auto& arguments = container.arguments;
+  if (arguments.size() != in + out) {
+    return fail(ErrorCode::invalid_program,
+                "method '{}' passes {} values to the delegate, which has {} inputs and {} outputs", container.method,
+                arguments.size(), in, out);
+  }
+  const Ids inputs = positions(container.inputs);
+  const Ids results = positions(std::span(arguments).subspan(in));
+
+  Program program;
+  program.graph_inputs.assign(container.inputs.size(), -1);
+  for (std::size_t i = 0; i < in; ++i) {
+    const std::string what = fmt::format("input {}", i);
+    TRY(check_agreement(arguments[i].host, graph, graph.inputs[i], what, true));
+    const auto input = inputs.find(arguments[i].id);
+    if (input == inputs.end()) {
+      return fail(ErrorCode::unsupported, "{} of the delegate is not an input of method '{}'", what, container.method);
+    }
+    auto& slot = program.graph_inputs[input->second];
+    if (slot >= 0) {
+      return fail(ErrorCode::unsupported, "{} of the delegate is the same value as its input {}", what, slot);
+    }
+    slot = static_cast<std::int32_t>(i);
+  }
+  for (std::size_t i = 0; i < out; ++i) {
+    const std::string what = fmt::format("output {}", i);
+    TRY(check_agreement(arguments[in + i].host, graph, graph.outputs[i], what, false));
+    if (const auto input = inputs.find(arguments[in + i].id); input != inputs.end()) {
+      return fail(ErrorCode::unsupported, "{} of the delegate overwrites input {} of method '{}'", what, input->second,
+                  container.method);
+    }
+  }
+  for (const auto& output : container.outputs) {
+    OutputSource source;
+    if (const auto result = results.find(output.id); result != results.end()) {
+      source.index = result->second;
+    } else if (const auto input = inputs.find(output.id); input != inputs.end()) {
+      source = {.kind = OutputSource::Kind::input, .index = input->second};
+    } else if (output.host.is_int) {
+      source = {.kind = OutputSource::Kind::constant, .value = output.integer};
+    } else {
+      return fail(ErrorCode::unsupported,
+                  "output {} of method '{}' is a constant tensor, which Nibble alone does not return: run it through "
+                  "ExecuTorch with `import nibble`",
+                  program.outputs.size(), container.method);
+    }
+    program.output_sources.push_back(source);
+    program.outputs.push_back(output.host);
+  }
+  for (const auto& input : container.inputs) program.inputs.push_back(input.host);
+  TRY(locate_constants(graph, container));
+  program.method = std::move(container.method);
+  program.constant_methods = std::move(container.constant_methods);
+  program.graph = std::move(graph);
+  return program;
+}
+
+Result<Program> read_program(std::span<const std::byte> file, std::string_view method) {
+  TRY_ASSIGN(const ContainerHead head, read_head(file, file.size()));
+  TRY_ASSIGN(Container container, read_container(file.first(head.program_size), head, method));
+  TRY_ASSIGN(Graph graph, read_blob(file.subspan(container.blob.offset, container.blob.size), named_sizes(container)));
+  return join(std::move(container), std::move(graph));
+}
+
+}  // namespace nibble

@@ -1,0 +1,7 @@
+"""The one table of programs: what the exporter is given, and what the tests run and compare."""
+
+from conformance import embedding_cases, memory_cases, op_cases
+
+CASES = {
+    case.name: case for case in [*embedding_cases.SMALL, *op_cases.ALL, *memory_cases.ALL, *embedding_cases.LARGE]
+}

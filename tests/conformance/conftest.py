@@ -1,0 +1,64 @@
+"""Chooses the adapter, before anything opens a device, and hands out exported programs."""
+
+import glob
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+# How each adapter's device calls itself.
+DEVICE_NAMES = {"lavapipe": "llvmpipe", "swiftshader": "SwiftShader"}
+ADAPTER = os.environ.get("NIBBLE_TEST_ADAPTER", "")
+
+
+def driver_file(adapter: str) -> str:
+    """The Vulkan driver's description, where Debian's packages put it."""
+    if adapter == "lavapipe":
+        found = glob.glob("/usr/share/vulkan/icd.d/lvp_icd*.json")
+    else:
+        listed = subprocess.run(["dpkg", "-L", "chromium", "chromium-common"], capture_output=True, text=True)
+        found = [line for line in listed.stdout.splitlines() if "swiftshader" in line and line.endswith(".json")]
+    if not found:
+        raise pytest.UsageError(f"NIBBLE_TEST_ADAPTER is {adapter}, but its Vulkan driver is not installed.")
+    return found[0]
+
+
+if ADAPTER:
+    if ADAPTER not in DEVICE_NAMES:
+        raise pytest.UsageError(f"NIBBLE_TEST_ADAPTER is {ADAPTER}, but it must be one of {', '.join(DEVICE_NAMES)}.")
+    os.environ["VK_ICD_FILENAMES"] = driver_file(ADAPTER)
+
+
+def pytest_report_header():
+    import nibble
+
+    return "adapters: " + ", ".join(device.name for device in nibble.devices())
+
+
+@pytest.fixture(scope="session", autouse=True)
+def device_name() -> str:
+    """The device that programs run on; it must be the one that was asked for."""
+    import nibble
+
+    devices = nibble.devices()
+    assert devices, "there is no GPU adapter, not even a software one"
+    if ADAPTER:
+        assert [DEVICE_NAMES[ADAPTER] in device.name for device in devices] == [True]
+    return devices[0].name
+
+
+@pytest.fixture(scope="session")
+def programs() -> Path:
+    """The folder of exported programs."""
+    from conformance.export_programs import DEFAULT_OUT
+
+    return Path(os.environ.get("NIBBLE_PROGRAMS", DEFAULT_OUT))
+
+
+@pytest.fixture
+def program(programs):
+    """Gives an exported program by its name, exporting it where that has not been done."""
+    from conformance.programs import ExportedProgram
+
+    return lambda name: ExportedProgram.get(name, programs)

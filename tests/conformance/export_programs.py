@@ -1,0 +1,132 @@
+"""Exports the programs of the case table with the stock exporter: model.pte, and inputs and results of every call.
+
+    export_programs.py [--only PART] [OUT]        OUT is build/programs by default
+
+What is there already, from the same source and the same packages, is left alone.
+"""
+
+import argparse
+import contextlib
+import functools
+import hashlib
+import importlib.metadata
+import json
+import logging
+import os
+import shutil
+import sys
+import time
+import warnings
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+if __name__ == "__main__":
+    sys.path.insert(0, str(HERE.parent))
+warnings.filterwarnings("ignore")
+
+import numpy as np  # noqa: E402
+
+DEFAULT_OUT = HERE.parents[1] / "build" / "programs"
+
+
+@functools.cache
+def shared_key() -> str:
+    """What every program depends on: how it is made, and the packages that make it."""
+    versions = [f"{name} {importlib.metadata.version(name)}" for name in ("torch", "executorch", "numpy", "torchao")]
+    sources = [(HERE / name).read_text() for name in ("case.py", "reference.py", "export_programs.py")]
+    return "\n".join(versions + sources)
+
+
+def key_of(case) -> str:
+    source = Path(case.torch.__code__.co_filename).read_text()
+    return hashlib.sha256(f"{case.name}\n{source}\n{shared_key()}".encode()).hexdigest()
+
+
+@functools.cache
+def exporter():
+    """The exporter's parts, imported late: it takes seconds. Its fusion patterns are built once, not per program."""
+    import executorch.backends.vulkan.patterns  # noqa: F401  (registers the patterns)
+    import torch
+    from executorch.backends.vulkan.partitioner.vulkan_partitioner import VulkanPartitioner
+    from executorch.backends.vulkan.patterns.pattern_registry import fusable_patterns
+    from executorch.exir import to_edge_transform_and_lower
+
+    for entry in fusable_patterns.values():
+        if entry.get_graphs_fn:
+            entry.get_graphs_fn = functools.lru_cache(None)(entry.get_graphs_fn)
+
+    def export(module, inputs, dynamic, options):
+        # The inputs are one tuple to a forward(*inputs), and so are their dynamic dimensions.
+        shapes = (dynamic,) if dynamic else None
+        exported = torch.export.export(module, inputs, dynamic_shapes=shapes, strict=False)
+        return to_edge_transform_and_lower(exported, partitioner=[VulkanPartitioner(options)]).to_executorch()
+
+    return export
+
+
+def export_case(case, out: Path) -> bool:
+    """Makes the program's folder, unless it is up to date; tells whether it did."""
+    import torch
+
+    from conformance.case import Function
+
+    folder, key = out / case.name, key_of(case)
+    with contextlib.suppress(OSError, ValueError):
+        if json.loads((folder / "case.json").read_text())["key"] == key:
+            return False
+
+    new = out / f".{case.name}.{os.getpid()}"
+    new.mkdir(parents=True, exist_ok=True)
+    try:
+        buffers, calls = case.make_buffers(), case.make_calls()
+        example = tuple(torch.tensor(array) for array in calls[0])
+        program = exporter()(Function(case.torch, **buffers), example, case.dynamic, case.options)
+        plan = program.executorch_program.execution_plan[0]
+        outside = tuple(operator.name for operator in plan.operators)
+        if outside != case.outside or not plan.delegates:
+            raise RuntimeError(f"{case.name}: outside the delegate are {outside}, but it should be {case.outside}")
+        with open(new / "model.pte", "wb") as file:
+            program.write_to_file(file)
+        for way, results in (("torch", case.run_torch(buffers, calls)), ("numpy", case.run_numpy(buffers, calls))):
+            for call, arrays in enumerate(results):
+                for index, array in enumerate(arrays):
+                    np.save(new / f"{way}{call}_{index}.npy", array)
+        for call, arrays in enumerate(calls):
+            for index, array in enumerate(arrays):
+                np.save(new / f"in{call}_{index}.npy", array)
+        facts = {"key": key, "calls": len(calls), "inputs": len(calls[0]), "outputs": len(results[0])}
+        (new / "case.json").write_text(json.dumps(facts, indent=1))
+        shutil.rmtree(folder, ignore_errors=True)
+        new.rename(folder)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+    return True
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Exports the programs of the conformance tests.")
+    parser.add_argument("out", nargs="?", type=Path, default=DEFAULT_OUT, help="where to (default: build/programs)")
+    parser.add_argument("--only", default="", metavar="PART", help="only programs with PART in their names")
+    arguments = parser.parse_args()
+
+    logging.disable(logging.WARNING)
+    from conformance.cases import CASES
+
+    chosen = [case for name, case in CASES.items() if arguments.only in name]
+    made, failed, start = 0, [], time.monotonic()
+    for number, case in enumerate(chosen, 1):
+        began = time.monotonic()
+        try:
+            if not export_case(case, arguments.out):
+                continue
+            made += 1
+            print(f"[{number}/{len(chosen)}] {case.name}: {time.monotonic() - began:.1f} s", flush=True)
+        except Exception as error:
+            failed.append(case.name)
+            print(f"[{number}/{len(chosen)}] {case.name}: {type(error).__name__}: {error}", flush=True)
+    print(f"{len(chosen)} programs, {made} exported now, {len(failed)} failed, in {time.monotonic() - start:.0f} s")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""Exported programs, and the ways to run them."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import executorch.runtime
+import numpy as np
+import pytest
+import torch
+
+import nibble
+from conformance.case import Case, as_arrays
+from conformance.cases import CASES
+from conformance.export_programs import export_case
+
+ROUTES = ("executorch", "nibble")
+
+
+class OnExecutorch:
+    """A method in stock ExecuTorch, which reaches Nibble as a backend."""
+
+    def __init__(self, path: Path):
+        self._program = executorch.runtime.Runtime.get().load_program(path)
+        self._method = self._program.load_method("forward")
+
+    def run(self, *inputs: np.ndarray) -> tuple[np.ndarray, ...]:
+        return as_arrays(self._method.execute([torch.from_numpy(np.require(array, None, "C")) for array in inputs]))
+
+
+class OnNibble:
+    """The same in Nibble alone."""
+
+    def __init__(self, path: Path, max_shard_bytes: int = 0):
+        self.program = nibble.load(path, max_shard_bytes=max_shard_bytes)
+
+    def run(self, *inputs: np.ndarray) -> tuple[np.ndarray, ...]:
+        return as_arrays(self.program.run(*inputs))
+
+
+@dataclass(frozen=True)
+class ExportedProgram:
+    case: Case
+    folder: Path
+
+    @classmethod
+    def get(cls, name: str, programs: Path) -> "ExportedProgram":
+        export_case(CASES[name], programs)
+        return cls(CASES[name], programs / name)
+
+    @property
+    def path(self) -> Path:
+        return self.folder / "model.pte"
+
+    def open(self, route: str):
+        if route == "executorch":
+            return OnExecutorch(self.path)
+        return OnNibble(self.path, self.case.shard_bytes if route == "sharded" else 0)
+
+    def calls(self, way: str = "torch") -> list[tuple[list[np.ndarray], list[np.ndarray]]]:
+        """Inputs and results of every call."""
+        facts = json.loads((self.folder / "case.json").read_text())
+        return [
+            (
+                [np.load(self.folder / f"in{call}_{i}.npy") for i in range(facts["inputs"])],
+                [np.load(self.folder / f"{way}{call}_{i}.npy") for i in range(facts["outputs"])],
+            )
+            for call in range(facts["calls"])
+        ]
+
+    def check(self, results, expected, what: str = "") -> None:
+        """Compares the results of one call: number, dtypes, shapes and values."""
+        assert len(results) == len(expected)
+        for index, (result, wanted) in enumerate(zip(results, expected, strict=True)):
+            where = f"{self.case.name}{what}, output {index}"
+            assert result.dtype == wanted.dtype, where
+            assert result.shape == wanted.shape, where
+            np.testing.assert_allclose(result, wanted, self.case.rtol, self.case.atol, err_msg=where)
+
+    def check_calls(self, session) -> None:
+        for number, (inputs, expected) in enumerate(self.calls()):
+            self.check(session.run(*inputs), expected, f", call {number}")
+
+
+def every_route(cases: list[Case]) -> pytest.MarkDecorator:
+    """Parametrizes a test with (name, route): ExecuTorch, Nibble alone, and with shards where the case says so."""
+    return pytest.mark.parametrize(
+        ("name", "route"),
+        [
+            pytest.param(case.name, route, id=f"{case.name}-{route}")
+            for case in cases
+            for route in (*(ROUTES if not case.outside else ROUTES[:1]), *(["sharded"] if case.shard_bytes else []))
+        ],
+    )

@@ -1,0 +1,110 @@
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "gpu_fixture.hpp"
+#include "nibble/nibble.h"
+#include "support/pte_builder.hpp"
+
+namespace nibble::test {
+namespace {
+
+class CApiTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    path_ = std::filesystem::temp_directory_path() / fmt::format("nibble_capi_{}.pte", getpid());
+    Pte pte = describe(embedding(), {.wide_ints = true, .dynamic = true});
+    pte.methods.push_back(constant_method("get_vocab_size", {std::int64_t{50}}));
+    const Bytes bytes = write_pte(pte);
+    std::FILE* file = std::fopen(path_.c_str(), "wb");
+    ASSERT_NE(file, nullptr);
+    ASSERT_EQ(std::fwrite(bytes.data(), 1, bytes.size(), file), bytes.size());
+    std::fclose(file);
+  }
+  void TearDown() override { std::filesystem::remove(path_); }
+
+  std::filesystem::path path_;
+};
+
+TEST_F(CApiTest, runs_a_file) {
+  nibble_device* device = nibble_device_open(nullptr);
+  ASSERT_NE(device, nullptr) << nibble_error();
+  EXPECT_NE(std::strstr(nibble_devices_json(), "\"index\":0"), nullptr);
+  EXPECT_NE(std::strstr(nibble_device_json(device), "\"kind\""), nullptr);
+  const auto objects = nibble_device_live_objects(device);
+
+  nibble_model* model = nibble_model_load(device, path_.c_str(), 0, nullptr, nullptr);
+  ASSERT_NE(model, nullptr) << nibble_error();
+  EXPECT_STREQ(nibble_model_constants_json(model), "{\"get_vocab_size\":50}");
+  ASSERT_EQ(nibble_model_input_count(model), 1U);
+  ASSERT_EQ(nibble_model_output_count(model), 1U);
+  nibble_tensor info{};
+  ASSERT_TRUE(nibble_model_input(model, 0, &info));
+  EXPECT_EQ(info.dtype, NIBBLE_INT64);
+  EXPECT_EQ(info.rank, 2U);
+  EXPECT_EQ(info.shape[1], 100);
+  EXPECT_FALSE(nibble_model_output(model, 1, &info));
+  EXPECT_STREQ(nibble_error(), "there is no output 1: the program has 1");
+
+  nibble_session* session = nibble_session_create(model);
+  ASSERT_NE(session, nullptr) << nibble_error();
+  std::vector<std::int64_t> ids = {3, 49};
+  nibble_tensor input{};
+  input.dtype = NIBBLE_INT64;
+  input.rank = 2;
+  input.shape[0] = 1;
+  input.shape[1] = 2;
+  input.data = ids.data();
+  ASSERT_TRUE(nibble_session_set_inputs(session, &input, 1)) << nibble_error();
+  nibble_tensor output{};
+  ASSERT_TRUE(nibble_session_output(session, 0, &output));
+  ASSERT_EQ(output.rank, 3U);
+  EXPECT_EQ(output.shape[1], 2);
+  std::vector<float> out(2 * kWidth);
+  output.data = out.data();
+  output.bytes = out.size() * 4;
+  ASSERT_TRUE(nibble_session_execute(session, &output, 1)) << nibble_error();
+  EXPECT_TRUE(are_rows(out, ids));
+
+  ids[1] = 50;
+  EXPECT_FALSE(nibble_session_set_inputs(session, &input, 1));
+  EXPECT_EQ(nibble_error_code(), static_cast<std::int32_t>(ErrorCode::out_of_range));
+  EXPECT_NE(std::strstr(nibble_error(), "[0, 1] is 50"), nullptr);
+  EXPECT_FALSE(nibble_session_set_inputs(session, nullptr, 0));
+  EXPECT_STREQ(nibble_error(), "0 inputs are given, but the program takes 1");
+  input.rank = 9;
+  EXPECT_FALSE(nibble_session_set_inputs(session, &input, 1));
+  input.rank = 2;
+  input.dtype = 12;
+  EXPECT_FALSE(nibble_session_set_inputs(session, &input, 1));
+  EXPECT_STREQ(nibble_error(), "input 0 has the unknown dtype number 12");
+
+  nibble_model_free(model);
+  nibble_session_free(session);
+  EXPECT_EQ(nibble_device_live_objects(device), objects);
+  nibble_device_close(device);
+}
+
+TEST_F(CApiTest, null_and_missing_things_are_errors) {
+  EXPECT_STREQ(nibble_version(), version().data());
+  EXPECT_EQ(nibble_device_open("no such thing"), nullptr);
+  EXPECT_NE(std::strstr(nibble_error(), "no device matches"), nullptr);
+  EXPECT_EQ(nibble_device_json(nullptr), nullptr);
+  EXPECT_EQ(nibble_model_load(nullptr, "x", 0, nullptr, nullptr), nullptr);
+  EXPECT_STREQ(nibble_error(), "the device is null");
+  EXPECT_EQ(nibble_session_create(nullptr), nullptr);
+  EXPECT_FALSE(nibble_session_execute(nullptr, nullptr, 0));
+  nibble_session_free(nullptr);
+  nibble_model_free(nullptr);
+  nibble_device_close(nullptr);
+  nibble_device* device = nibble_device_open("");
+  ASSERT_NE(device, nullptr) << nibble_error();
+  EXPECT_EQ(nibble_model_load(device, "/no/such/file.pte", 0, nullptr, nullptr), nullptr);
+  EXPECT_EQ(nibble_error_code(), static_cast<std::int32_t>(ErrorCode::io));
+  nibble_device_close(device);
+}
+
+}  // namespace
+}  // namespace nibble::test

@@ -1,0 +1,89 @@
+// make_seeds FOLDER [FILE.pte…] writes FOLDER/blob and FOLDER/pte: programs made by the tests' builders, and the given
+// ones with the blobs inside them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "program/mapped_file.hpp"
+#include "program/program.hpp"
+#include "support/pte_builder.hpp"
+#include "support/small_programs.hpp"
+
+namespace {
+
+using namespace nibble;        // NOLINT(google-build-using-namespace): a program of one file
+using namespace nibble::test;  // NOLINT(google-build-using-namespace)
+namespace fs = std::filesystem;
+
+/// Larger seeds make the fuzzer slow and teach it little.
+constexpr std::size_t kMaxSeedBytes = 32768;
+
+void save(const fs::path& path, std::span<const std::byte> bytes) {
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+}
+
+/// The blob inside a file, its keys replaced by the sizes of their data: that is what fuzz_blob looks up.
+std::optional<Bytes> self_contained_blob(std::span<const std::byte> file) {
+  const auto head = read_head(file, file.size());
+  if (!head) return std::nullopt;
+  const auto container = read_container(file.first(head->program_size), *head);
+  if (!container) return std::nullopt;
+  const auto source = file.subspan(container->blob.offset, container->blob.size);
+  Bytes blob(source.begin(), source.end());
+  for (const auto& [key, range] : container->named) {
+    const std::string number = fmt::format("{:0{}}", range.size, key.size());
+    if (number.size() != key.size()) continue;
+    const auto old_bytes = std::as_bytes(std::span(key));
+    for (auto at = blob.begin();; ++at) {
+      at = std::search(at, blob.end(), old_bytes.begin(), old_bytes.end());
+      if (at == blob.end()) break;
+      std::ranges::copy(std::as_bytes(std::span(number)), at);
+    }
+  }
+  return blob;
+}
+
+void add(const fs::path& folder, const std::string& name, std::span<const std::byte> file) {
+  if (file.size() <= kMaxSeedBytes) save(folder / "pte" / name, file);
+  const auto blob = self_contained_blob(file);
+  if (blob && blob->size() <= kMaxSeedBytes) save(folder / "blob" / name, *blob);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) {
+    std::fputs("usage: make_seeds FOLDER [FILE.pte...]\n", stderr);
+    return 2;
+  }
+  const fs::path folder = argv[1];
+  fs::create_directories(folder / "blob");
+  fs::create_directories(folder / "pte");
+
+  auto everything = describe(every_kind_blob(), {.dynamic = true});
+  everything.methods.push_back(
+      constant_method("constants", {std::int64_t{3}, true, 0.5, std::string("text"), std::vector<std::int64_t>{0, 0},
+                                    std::vector<double>{1.5}, std::vector<bool>{true}, std::monostate{}}));
+  auto inside = describe(every_kind_blob());
+  inside.inline_blobs.push_back(inside.segments[0].bytes);
+  inside.segments.clear();
+  inside.methods[0].delegates[0].location = 0;
+  inside.extended_header = false;
+  add(folder, "embedding", make_pte(embedding_blob()));
+  add(folder, "everything", write_pte(everything));
+  add(folder, "inside", write_pte(inside));
+
+  for (int i = 2; i < argc; ++i) {
+    const auto file = MappedFile::open(argv[i]);
+    if (!file) {
+      fmt::print(stderr, "make_seeds: {}\n", file.error().message);
+      return 1;
+    }
+    add(folder, fmt::format("program{}", i - 1), file->bytes());
+  }
+  return 0;
+}
