@@ -88,13 +88,15 @@ void kernels(Report& report, const Model& model, std::uint32_t count, int rounds
   const std::uint32_t blocks = count * kWidth / 32;
   const std::array<std::uint32_t, 4> rung_params{blocks, kWidth, kWidth / kGroup, kGroup};
   RawDispatch rung(device,
-                   {"first rung", std::string(wgsl::embedding_first_rung.body),
-                    {Access::read, Access::read, Access::read, Access::read_write}, {}},
+                   {"first rung",
+                    std::string(wgsl::embedding_first_rung.body),
+                    {Access::read, Access::read, Access::read, Access::read_write},
+                    {}},
                    buffers, grid(blocks), bytes_of(rung_params));
   const std::uint32_t quads = count * kWidth / 4;
   const std::array<std::uint32_t, 4> copy_params{quads, 0, 0, 0};
-  const auto source = must(device.make_buffer(std::uint64_t{quads} * 16, WGPUBufferUsage_Storage | WGPUBufferUsage_CopyDst,
-                                              "the copy's source"));
+  const auto source = must(device.make_buffer(std::uint64_t{quads} * 16,
+                                              WGPUBufferUsage_Storage | WGPUBufferUsage_CopyDst, "the copy's source"));
   RawDispatch copy(device, {"copy", std::string(wgsl::copy_vec4.body), {Access::read, Access::read_write}, {}},
                    {source.get(), buffers.back()}, grid(quads), bytes_of(copy_params));
 
@@ -110,8 +112,8 @@ void whole_call(Report& report, const Model& model, int rounds) {
   auto& device = *call.session.state->executor->model().device();
   const auto result = must(device.make_buffer(
       kWidth * 4, WGPUBufferUsage_Storage | WGPUBufferUsage_CopySrc | WGPUBufferUsage_CopyDst, "the empty result"));
-  RawDispatch empty(device, {"empty", std::string(wgsl::empty.body), {Access::read_write}, {}}, {result.get()}, {1, 1, 1},
-                    {});
+  RawDispatch empty(device, {"empty", std::string(wgsl::empty.body), {Access::read_write}, {}}, {result.get()},
+                    {1, 1, 1}, {});
   std::vector<std::byte> host(kWidth * 4);
   const auto t = alternate({[&] { call.run(); }, [&] { empty.run_and_read(0, host.size(), host.data()); }}, rounds, 50);
   report.add("1 id: whole call against an empty dispatch with readback", t[0] * 1e3, t[1] * 1e3, "ms", "<= 1.3");
@@ -137,7 +139,8 @@ void measure_load(F&& load) {
   const auto start = std::chrono::steady_clock::now();
   load();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  fmt::print("{} {}\n", took.count(), static_cast<std::int64_t>(status_kb("VmHWM:")) - static_cast<std::int64_t>(before));
+  fmt::print("{} {}\n", took.count(),
+             static_cast<std::int64_t>(status_kb("VmHWM:")) - static_cast<std::int64_t>(before));
 }
 
 void load_plain(const std::string& path, const Device& device) {
@@ -176,7 +179,8 @@ Load child(const std::string& self, const std::string& mode, const std::string& 
   FILE* pipe = ::popen(command.c_str(), "r");
   Load load;
   double kb = 0;
-  if (pipe == nullptr || std::fscanf(pipe, "%lf %lf", &load.seconds, &kb) != 2) die("the load in a process of its own failed");
+  if (pipe == nullptr || std::fscanf(pipe, "%lf %lf", &load.seconds, &kb) != 2)
+    die("the load in a process of its own failed");
   ::pclose(pipe);
   load.peak_mb = kb / 1024;
   return load;
@@ -198,8 +202,8 @@ void loads(Report& report, const std::string& self, const std::string& path, con
   const double mb = (double{kRows} * kWidth / 2 + double{kRows} * kWidth / kGroup * 4) / (1 << 20);
   report.add("load: peak memory above an open device, against its buffers", peak, mb, "MB",
              fmt::format("<= {:.3f} (+64 MB)", (mb + 64) / mb));
-  report.add("load: time against a plain read and upload", ours[ours.size() / 2] * 1e3, plain[plain.size() / 2] * 1e3, "ms",
-             "<= 1.5");
+  report.add("load: time against a plain read and upload", ours[ours.size() / 2] * 1e3, plain[plain.size() / 2] * 1e3,
+             "ms", "<= 1.5");
 }
 
 int run(int argc, char** argv) {

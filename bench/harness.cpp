@@ -14,14 +14,15 @@ void die(const std::string& message) {
 }
 
 void Report::add(std::string name, double value, double reference, std::string unit, std::string goal) {
-  records_.push_back({std::move(name), adapter_, value, reference, value / reference, std::move(unit), std::move(goal)});
+  records_.push_back(
+      {std::move(name), adapter_, value, reference, value / reference, std::move(unit), std::move(goal)});
 }
 
 void Report::print() const {
   fmt::print("{}\n\n{:<58} {:>12} {:>12} {:>8}  {}\n", adapter_, "figure", "value", "reference", "ratio", "goal");
   for (const auto& r : records_) {
-    fmt::print("{:<58} {:>9.3f} {:<2} {:>9.3f} {:<2} {:>8.3f}  {}\n", r.name, r.value, r.unit, r.reference, r.unit, r.ratio,
-               r.goal);
+    fmt::print("{:<58} {:>9.3f} {:<2} {:>9.3f} {:<2} {:>8.3f}  {}\n", r.name, r.value, r.unit, r.reference, r.unit,
+               r.ratio, r.goal);
   }
 }
 
@@ -61,8 +62,12 @@ std::vector<double> alternate(const std::vector<std::function<void()>>& candidat
 
 RawDispatch::RawDispatch(gpu::Device& device, PipelineDesc desc, std::vector<WGPUBuffer> buffers,
                          std::array<std::uint32_t, 3> grid, std::span<const std::byte> params)
-    : device_(device), pipeline_(must(device.pipeline(desc))), buffers_(std::move(buffers)), grid_(grid),
-      params_(must(device.make_buffer(kParamsStride, WGPUBufferUsage_Uniform | WGPUBufferUsage_CopyDst, "parameters"))) {
+    : device_(device),
+      pipeline_(must(device.pipeline(desc))),
+      buffers_(std::move(buffers)),
+      grid_(grid),
+      params_(
+          must(device.make_buffer(kParamsStride, WGPUBufferUsage_Uniform | WGPUBufferUsage_CopyDst, "parameters"))) {
   gpu::Section section(device_, gpu::Section::Catch::validation);
   std::array<std::byte, kParamsStride> block{};
   std::ranges::copy(params, block.begin());

@@ -40,8 +40,8 @@ std::vector<double> alternate(const std::vector<std::function<void()>>& candidat
 /// One dispatch by itself: encode, submit, wait.
 class RawDispatch {
  public:
-  RawDispatch(gpu::Device& device, PipelineDesc desc, std::vector<WGPUBuffer> buffers, std::array<std::uint32_t, 3> grid,
-              std::span<const std::byte> params);
+  RawDispatch(gpu::Device& device, PipelineDesc desc, std::vector<WGPUBuffer> buffers,
+              std::array<std::uint32_t, 3> grid, std::span<const std::byte> params);
   void run() const;
   /// As run(), and reads the first `bytes` bytes of buffer `index` back into `to`.
   void run_and_read(std::size_t index, std::uint64_t bytes, std::byte* to);

@@ -14,8 +14,7 @@ set(config_dir "${lib_dir}/cmake/nibble")
 
 if(TARGET nibble)
   set_target_properties(nibble PROPERTIES INSTALL_RPATH "$ORIGIN")
-  target_compile_features(nibble INTERFACE cxx_std_23)
-  install(TARGETS nibble EXPORT nibble LIBRARY DESTINATION "${lib_dir}" INCLUDES DESTINATION "${include_dir}")
+  install(TARGETS nibble EXPORT nibble LIBRARY DESTINATION "${lib_dir}")
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/nibble" DESTINATION "${include_dir}")
   install(EXPORT nibble NAMESPACE nibble:: FILE nibble-targets.cmake DESTINATION "${config_dir}")
   configure_package_config_file(

@@ -8,6 +8,7 @@ function(nibble_find_wheel package result)
   execute_process(
     COMMAND "${Python3_EXECUTABLE}" -c
       "import importlib.util as u; s = u.find_spec('${package}'); print(list(s.submodule_search_locations)[0] if s else '')"
+    WORKING_DIRECTORY "${CMAKE_BINARY_DIR}"
     OUTPUT_VARIABLE path OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed)
   if(failed OR NOT path)
     message(FATAL_ERROR

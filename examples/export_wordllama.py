@@ -7,9 +7,10 @@ import importlib.util
 import sys
 from pathlib import Path
 
-import nibble
 import numpy as np
 from safetensors.numpy import load_file
+
+import nibble
 
 GROUP_SIZE = 32
 MAX_LENGTH = 512

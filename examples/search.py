@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import signal
 import subprocess
 import sys
 import time
@@ -9,13 +10,14 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
-import nibble
 import numpy as np
 from export_wordllama import GROUP_SIZE, MAX_LENGTH, read_table, wordllama_folder
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 from tokenizers import Tokenizer
+
+import nibble
 
 ROOT = Path(__file__).resolve().parent.parent
 PROGRAM = ROOT / "build" / "wordllama-q4.pte"
@@ -195,4 +197,6 @@ def print_json(args: argparse.Namespace, program: nibble.Program, lines: list[Li
 
 
 if __name__ == "__main__":
+    # A reader such as head may stop early; that is no failure.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     sys.exit(main())

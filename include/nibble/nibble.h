@@ -19,6 +19,12 @@ extern "C" {
 #define NIBBLE_EXPORT
 #endif
 
+#ifdef __cplusplus
+#define NIBBLE_NOEXCEPT noexcept
+#else
+#define NIBBLE_NOEXCEPT
+#endif
+
 #define NIBBLE_MAX_RANK 8
 
 /* Numbers of nibble::DType. */
@@ -47,42 +53,44 @@ typedef struct nibble_device nibble_device;
 typedef struct nibble_model nibble_model;
 typedef struct nibble_session nibble_session;
 
-NIBBLE_EXPORT const char* nibble_version(void);
+NIBBLE_EXPORT const char* nibble_version(void) NIBBLE_NOEXCEPT;
 /* The calling thread's last error sentence, "" when there was none. */
-NIBBLE_EXPORT const char* nibble_error(void);
+NIBBLE_EXPORT const char* nibble_error(void) NIBBLE_NOEXCEPT;
 /* Its code: the number of nibble::ErrorCode. */
-NIBBLE_EXPORT int32_t nibble_error_code(void);
+NIBBLE_EXPORT int32_t nibble_error_code(void) NIBBLE_NOEXCEPT;
 
 /* Where wgpu-native lies, if not where Nibble looks by itself. Before the first device. */
-NIBBLE_EXPORT void nibble_set_wgpu_library(const char* path);
+NIBBLE_EXPORT void nibble_set_wgpu_library(const char* path) NIBBLE_NOEXCEPT;
 
 /* All adapters as a JSON list. Valid until the thread's next call of this function. */
-NIBBLE_EXPORT const char* nibble_devices_json(void);
+NIBBLE_EXPORT const char* nibble_devices_json(void) NIBBLE_NOEXCEPT;
 
-NIBBLE_EXPORT nibble_device* nibble_device_open(const char* selector);
-NIBBLE_EXPORT const char* nibble_device_json(nibble_device* device);
-NIBBLE_EXPORT uint64_t nibble_device_live_objects(nibble_device* device);
-NIBBLE_EXPORT void nibble_device_close(nibble_device* device);
+NIBBLE_EXPORT nibble_device* nibble_device_open(const char* selector) NIBBLE_NOEXCEPT;
+NIBBLE_EXPORT const char* nibble_device_json(nibble_device* device) NIBBLE_NOEXCEPT;
+NIBBLE_EXPORT uint64_t nibble_device_live_objects(nibble_device* device) NIBBLE_NOEXCEPT;
+NIBBLE_EXPORT void nibble_device_close(nibble_device* device) NIBBLE_NOEXCEPT;
 
 typedef void (*nibble_progress)(uint64_t done, uint64_t total, void* user);
 
 NIBBLE_EXPORT nibble_model* nibble_model_load(nibble_device* device, const char* path, uint64_t max_shard_bytes,
-                                              nibble_progress progress, void* user);
-NIBBLE_EXPORT size_t nibble_model_input_count(nibble_model* model);
-NIBBLE_EXPORT size_t nibble_model_output_count(nibble_model* model);
+                                              nibble_progress progress, void* user) NIBBLE_NOEXCEPT;
+NIBBLE_EXPORT size_t nibble_model_input_count(nibble_model* model) NIBBLE_NOEXCEPT;
+NIBBLE_EXPORT size_t nibble_model_output_count(nibble_model* model) NIBBLE_NOEXCEPT;
 /* Fills dtype, is_int, rank and shape (the largest). */
-NIBBLE_EXPORT bool nibble_model_input(nibble_model* model, size_t index, nibble_tensor* out);
-NIBBLE_EXPORT bool nibble_model_output(nibble_model* model, size_t index, nibble_tensor* out);
+NIBBLE_EXPORT bool nibble_model_input(nibble_model* model, size_t index, nibble_tensor* out) NIBBLE_NOEXCEPT;
+NIBBLE_EXPORT bool nibble_model_output(nibble_model* model, size_t index, nibble_tensor* out) NIBBLE_NOEXCEPT;
 /* Constant methods as a JSON object: name to value, or to a list where a method returns several. */
-NIBBLE_EXPORT const char* nibble_model_constants_json(nibble_model* model);
-NIBBLE_EXPORT void nibble_model_free(nibble_model* model);
+NIBBLE_EXPORT const char* nibble_model_constants_json(nibble_model* model) NIBBLE_NOEXCEPT;
+NIBBLE_EXPORT void nibble_model_free(nibble_model* model) NIBBLE_NOEXCEPT;
 
-NIBBLE_EXPORT nibble_session* nibble_session_create(nibble_model* model);
-NIBBLE_EXPORT bool nibble_session_set_inputs(nibble_session* session, const nibble_tensor* inputs, size_t count);
+NIBBLE_EXPORT nibble_session* nibble_session_create(nibble_model* model) NIBBLE_NOEXCEPT;
+NIBBLE_EXPORT bool nibble_session_set_inputs(nibble_session* session, const nibble_tensor* inputs,
+                                             size_t count) NIBBLE_NOEXCEPT;
 /* After set_inputs: the live shape, or the integer. */
-NIBBLE_EXPORT bool nibble_session_output(nibble_session* session, size_t index, nibble_tensor* out);
-NIBBLE_EXPORT bool nibble_session_execute(nibble_session* session, const nibble_tensor* outputs, size_t count);
-NIBBLE_EXPORT void nibble_session_free(nibble_session* session);
+NIBBLE_EXPORT bool nibble_session_output(nibble_session* session, size_t index, nibble_tensor* out) NIBBLE_NOEXCEPT;
+NIBBLE_EXPORT bool nibble_session_execute(nibble_session* session, const nibble_tensor* outputs,
+                                          size_t count) NIBBLE_NOEXCEPT;
+NIBBLE_EXPORT void nibble_session_free(nibble_session* session) NIBBLE_NOEXCEPT;
 
 #ifdef __cplusplus
 }

@@ -66,7 +66,8 @@ struct LoadOptions {
 /// One input or output of a program.
 struct TensorInfo {
   DType dtype = DType::f32;  ///< what the host side holds
-  Shape shape;               ///< the largest shape
+  Shape shape;               ///< the shape, or the largest one where it is dynamic
+  bool dynamic = false;      ///< dimensions may be smaller
   bool is_int = false;       ///< a plain integer, no tensor
 };
 

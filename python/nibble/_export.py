@@ -108,7 +108,7 @@ def export_embedding(
             rows = torch.ops.et_vk.embedding_q4gsw.default(self.weight, self.scales, group_size, ids, True)
             return rows.mean(1, keepdim=True) if reduce == "mean" else rows
 
-    length = torch.export.Dim("length", min=1, max=max_length)
+    length = torch.export.Dim("length", min=0, max=max_length)
     example = torch.zeros(1, min(8, max_length), dtype=torch.int64)
     return export(Embedding(), (example,), ({1: length},), path, constant_methods={"get_vocab_size": packed.shape[0]})
 

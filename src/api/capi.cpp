@@ -60,7 +60,8 @@ std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::e
 
 Result<nibble::DType> dtype_of(const nibble_tensor& tensor, std::string_view what, std::size_t index) {
   if (tensor.dtype < NIBBLE_BOOL || tensor.dtype > NIBBLE_INT64) {
-    return nibble::fail(ErrorCode::invalid_argument, "{} {} has the unknown dtype number {}", what, index, tensor.dtype);
+    return nibble::fail(ErrorCode::invalid_argument, "{} {} has the unknown dtype number {}", what, index,
+                        tensor.dtype);
   }
   return static_cast<nibble::DType>(tensor.dtype);
 }
@@ -85,10 +86,12 @@ void write_shape(const nibble::Shape& shape, nibble_tensor& to) {
   std::ranges::copy(shape.dims(), to.shape);
 }
 
-bool describe(const std::vector<nibble::TensorInfo>& all, std::size_t index, std::string_view what, nibble_tensor* out) {
+bool describe(const std::vector<nibble::TensorInfo>& all, std::size_t index, std::string_view what,
+              nibble_tensor* out) {
   if (!is_there(out, "place for the answer")) return false;
   if (index >= all.size()) {
-    failed({ErrorCode::invalid_argument, fmt::format("there is no {} {}: the program has {}", what, index, all.size())});
+    failed(
+        {ErrorCode::invalid_argument, fmt::format("there is no {} {}: the program has {}", what, index, all.size())});
     return false;
   }
   *out = {};
@@ -140,7 +143,8 @@ nibble_model* nibble_model_load(nibble_device* device, const char* path, uint64_
   if (!is_there(device, "device") || !is_there(path, "path")) return nullptr;
   nibble::LoadOptions options;
   options.max_shard_bytes = max_shard_bytes;
-  if (progress != nullptr) options.on_progress = [=](std::uint64_t done, std::uint64_t total) { progress(done, total, user); };
+  if (progress != nullptr)
+    options.on_progress = [=](std::uint64_t done, std::uint64_t total) { progress(done, total, user); };
   auto model = nibble::Model::load(device->device, path, options);
   if (!model) return failed(std::move(model).error());
   Json constants = Json::object();

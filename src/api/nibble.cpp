@@ -57,8 +57,9 @@ class NoConstants final : public ConstantSource {
 
 TensorInfo info_of(const Graph& graph, ValueId id) {
   const auto* tensor = graph.tensor(id);
-  if (tensor == nullptr) return {DType::i64, {}, true};
-  return {tensor->staging, tensor->shape, false};
+  if (tensor == nullptr) return {.dtype = DType::i64, .shape = {}, .dynamic = false, .is_int = true};
+  // A delegate is not told which of its dimensions may shrink.
+  return {.dtype = tensor->staging, .shape = tensor->shape, .dynamic = true, .is_int = false};
 }
 
 }  // namespace
@@ -68,6 +69,7 @@ void set_wgpu_library(std::string path) { gpu::set_wgpu_library(std::move(path))
 Result<std::vector<DeviceInfo>> devices() {
   TRY_ASSIGN(auto adapters, gpu::adapters());
   std::vector<DeviceInfo> out;
+  out.reserve(adapters.size());
   for (std::size_t i = 0; i < adapters.size(); ++i) out.push_back(info_of(i, adapters[i].profile));
   return out;
 }
@@ -135,7 +137,9 @@ Status Session::set_inputs(std::span<const HostTensor> inputs) { return state->s
 Shape Session::output_shape(std::size_t output) const { return state->output_shape(output); }
 std::int64_t Session::output_int(std::size_t output) const { return state->output_int(output); }
 Status Session::execute(std::span<const HostOutput> outputs) { return state->execute(outputs); }
-Result<std::vector<DispatchTime>> Session::profile(std::span<const HostOutput> outputs) { return state->profile(outputs); }
+Result<std::vector<DispatchTime>> Session::profile(std::span<const HostOutput> outputs) {
+  return state->profile(outputs);
+}
 
 std::string_view version() noexcept { return NIBBLE_VERSION; }
 

@@ -32,6 +32,12 @@ Status SessionState::set_inputs(std::span<const HostTensor> inputs) {
                 inputs.size() == 1 ? "input is" : "inputs are", model->inputs.size());
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
+    // Whatever the exporter folded from a fixed shape would be wrong for another.
+    const auto& want = model->inputs[i];
+    if (!want.is_int && !want.dynamic && !inputs[i].is_int && inputs[i].shape != want.shape) {
+      return fail(ErrorCode::invalid_argument, "input {} has shape {}, but the program takes {}", i, inputs[i].shape,
+                  want.shape);
+    }
     if (const auto to = model->graph_inputs[i]; to >= 0) graph_inputs_[static_cast<std::size_t>(to)] = inputs[i];
   }
   TRY(executor->set_inputs(graph_inputs_));
@@ -46,7 +52,9 @@ Status SessionState::keep_inputs(std::span<const HostTensor> inputs) {
     kept.tensor = tensor;
     if (tensor.is_int) continue;
     const Size bytes = Size::bytes(tensor.shape, tensor.dtype);
-    TRY_ASSIGN(const auto count, bytes.get(fmt::format("the size of input {}", from.index)));
+    if (!bytes.valid())
+      return fail(ErrorCode::invalid_argument, "input {} of shape {} is too large", from.index, tensor.shape);
+    const auto count = bytes.unchecked();
     if (count != 0 && tensor.data == nullptr) {
       return fail(ErrorCode::invalid_argument, "input {} has shape {}, but no data", from.index, tensor.shape);
     }
@@ -124,8 +132,8 @@ Status SessionState::finish_outputs(std::span<const HostOutput> outputs) const {
     if (source.data == to.data) continue;
     const auto bytes = static_cast<std::size_t>(source.shape.numel()) * size_of(source.dtype);
     if (to.dtype != source.dtype || to.bytes < bytes) {
-      return fail(ErrorCode::invalid_argument, "output {} is {} bytes of {}, but {} bytes of {} were asked for", i, bytes,
-                  source.dtype, to.bytes, to.dtype);
+      return fail(ErrorCode::invalid_argument, "output {} is {} bytes of {}, but {} bytes of {} were asked for", i,
+                  bytes, source.dtype, to.bytes, to.dtype);
     }
     if (bytes != 0) std::memcpy(to.data, source.data, bytes);
   }

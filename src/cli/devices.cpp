@@ -27,11 +27,10 @@ Status devices_command(const DevicesOptions& options) {
     print(list.dump(2) + '\n');
     return {};
   }
-  Table table("rlllrrrl");
-  table.row({"#", "name", "kind", "driver", "buffer", "binding", "threads", "features"});
+  Table table("rllllrrrl");
+  table.row({"#", "name", "kind", "backend", "driver", "buffer", "binding", "threads", "features"});
   for (const auto& device : all) {
-    table.row({std::to_string(device.index), device.name, device.kind,
-               device.driver.empty() ? device.backend : fmt::format("{} ({})", device.driver, device.backend),
+    table.row({std::to_string(device.index), device.name, device.kind, device.backend, device.driver,
                format_bytes(device.max_buffer_size), format_bytes(device.max_storage_binding_size),
                std::to_string(device.max_workgroup_invocations), features(device)});
   }

@@ -125,6 +125,7 @@ Result<HostOutputs> make_outputs(const Model& model, const Session& session) {
 std::vector<std::string> first_values(const Array& array, std::size_t most) {
   std::vector<std::string> values;
   const auto count = std::min(most, static_cast<std::size_t>(array.shape.numel()));
+  values.reserve(count);
   for (std::size_t i = 0; i < count; ++i) values.push_back(value_text(array, i));
   return values;
 }

@@ -1,7 +1,4 @@
-#include <algorithm>
 #include <charconv>
-#include <cstdio>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "api/inspect.hpp"

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <functional>
 #include <new>
 
@@ -15,8 +16,11 @@ namespace {
 constexpr int kFailed = 1;
 constexpr int kWrongUsage = 2;
 
-int fail_with(std::string_view sentence) {
-  fmt::print(stderr, "nibble: {}\n", sentence);
+/// Not with fmt::print, which ends the process where stderr is closed.
+int fail_with(const char* sentence) noexcept {
+  std::fputs("nibble: ", stderr);
+  std::fputs(sentence, stderr);
+  std::fputs("\n", stderr);
   return kFailed;
 }
 
@@ -138,14 +142,18 @@ int main_command(int argc, char** argv) {
     line.app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return line.app.exit(error);
-    const auto& chosen = line.app.get_subcommands();
-    fmt::print(stderr, "nibble: {}\nSee: nibble{} --help\n", error.what(),
-               chosen.empty() ? "" : " " + chosen.front()->get_name());
+    // CLI11 only says that there was no command.
+    const auto rest = line.app.remaining();
+    const bool is_unknown = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && !rest.empty();
+    fail_with(is_unknown ? fmt::format("there is no command or option '{}'", rest.front()).c_str() : error.what());
+    const auto chosen = line.app.get_subcommands();
+    const std::string command = chosen.empty() ? "" : " " + chosen.front()->get_name();
+    std::fputs(fmt::format("See: nibble{} --help\n", command).c_str(), stderr);
     return kWrongUsage;
   }
-  if (const Status status = line.chosen(); !status) return fail_with(status.error().message);
+  if (const Status status = line.chosen(); !status) return fail_with(status.error().message.c_str());
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-    return fail_with(fmt::format("cannot write the result: {}", std::strerror(errno)));
+    return fail_with(fmt::format("cannot write the result: {}", std::strerror(errno)).c_str());
   }
   return 0;
 }
@@ -158,5 +166,7 @@ int main(int argc, char** argv) {
     return nibble::cli::main_command(argc, argv);
   } catch (const std::bad_alloc&) {
     return nibble::cli::fail_with("there is not enough memory");
+  } catch (const std::exception& error) {
+    return nibble::cli::fail_with(error.what());
   }
 }

@@ -32,14 +32,15 @@ void Progress::update(std::uint64_t done, std::uint64_t total) {
   last_ = now;
   is_drawn_ = true;
   const auto filled = static_cast<std::size_t>(static_cast<double>(done) / static_cast<double>(total) * kWidth);
-  fmt::print(stderr, "\rloading [{:<{}}] {} of {}\x1b[K", std::string(filled, '#'), kWidth, format_bytes(done),
-             format_bytes(total));
+  const std::string bar = fmt::format("\rloading [{:<{}}] {} of {}\x1b[K", std::string(filled, '#'), kWidth,
+                                      format_bytes(done), format_bytes(total));
+  std::fputs(bar.c_str(), stderr);
   std::fflush(stderr);
 }
 
 void Progress::clear() {
   if (!is_drawn_) return;
-  fmt::print(stderr, "\r\x1b[K");
+  std::fputs("\r\x1b[K", stderr);
   std::fflush(stderr);
   is_drawn_ = false;
 }

@@ -40,12 +40,12 @@ et::Error code_of(ErrorCode code) {
 et::Error report(const Error& error) {
   // ExecuTorch cuts a line of its log at 255 bytes, so a long sentence takes several.
   constexpr std::size_t kLineBytes = 240;
-  std::string_view rest = error.message;
-  while (!rest.empty()) {
-    auto line = rest.size() <= kLineBytes ? rest.size() : rest.rfind(' ', kLineBytes);
-    if (line == std::string_view::npos || line == 0) line = kLineBytes;
-    ET_LOG(Error, "nibble: %.*s", static_cast<int>(line), rest.data());
-    rest.remove_prefix(line);
+  const std::string& text = error.message;
+  for (std::size_t at = 0; at < text.size();) {
+    auto end = text.size() - at <= kLineBytes ? text.size() : text.rfind(' ', at + kLineBytes);
+    if (end == std::string::npos || end <= at) end = at + kLineBytes;
+    ET_LOG(Error, "nibble: %.*s", static_cast<int>(end - at), text.c_str() + at);
+    at = end;
   }
   return code_of(error.code);
 }

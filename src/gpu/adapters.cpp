@@ -129,16 +129,13 @@ Result<std::size_t> choose(std::span<const DeviceProfile> profiles, std::string_
   }
   std::size_t index = 0;
   auto [end, error] = std::from_chars(selector.data(), selector.data() + selector.size(), index);
-  if (error == std::errc() && end == selector.data() + selector.size()) {
-    if (index < profiles.size()) return index;
-  } else {
-    auto wanted = lower(selector);
-    for (std::size_t i = 0; i < profiles.size(); ++i) {
-      if (to_string(profiles[i].kind) == wanted) return i;
-    }
-    for (std::size_t i = 0; i < profiles.size(); ++i) {
-      if (lower(profiles[i].name).contains(wanted) || lower(profiles[i].driver).contains(wanted)) return i;
-    }
+  if (error == std::errc() && end == selector.data() + selector.size() && index < profiles.size()) return index;
+  const auto wanted = lower(selector);
+  for (std::size_t i = 0; i < profiles.size(); ++i) {
+    if (to_string(profiles[i].kind) == wanted) return i;
+  }
+  for (std::size_t i = 0; i < profiles.size(); ++i) {
+    if (lower(profiles[i].name).contains(wanted) || lower(profiles[i].driver).contains(wanted)) return i;
   }
   return fail(ErrorCode::invalid_argument, "no device matches \"{}\"; there are: {}", selector, list(profiles));
 }

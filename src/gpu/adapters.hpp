@@ -13,7 +13,7 @@ namespace nibble::gpu {
 struct Adapter {
   AdapterHandle handle;
   DeviceProfile profile;
-  WGPULimits limits{};  ///< all that the adapter has, as a device asks for them
+  WGPULimits limits{};                    ///< all that the adapter has, as a device asks for them
   std::vector<WGPUFeatureName> features;  ///< those that Nibble uses
 };
 

@@ -70,8 +70,8 @@ Status Executor::take_shape(std::size_t input, const HostTensor& tensor) {
   const auto number = input_number(input);
   if (!desc.is_symint) {
     if (tensor.is_int) {
-      return fail(ErrorCode::invalid_argument, "input {} is an integer, but the program takes a tensor of shape {}", number,
-                  desc.bound);
+      return fail(ErrorCode::invalid_argument, "input {} is an integer, but the program takes a tensor of shape {}",
+                  number, desc.bound);
     }
     if (!converts(desc.dtype, tensor.dtype)) {
       return fail(ErrorCode::invalid_argument, "input {} is {}, but the program takes {}", number, tensor.dtype,
@@ -83,8 +83,8 @@ Status Executor::take_shape(std::size_t input, const HostTensor& tensor) {
       fits = tensor.shape[i] >= 0 && tensor.shape[i] <= desc.bound[i];
     }
     if (!fits) {
-      return fail(ErrorCode::invalid_argument, "input {} has shape {}, but the program takes {}{}", number, tensor.shape,
-                  same_rank ? "at most " : "", desc.bound);
+      return fail(ErrorCode::invalid_argument, "input {} has shape {}, but the program takes {}{}", number,
+                  tensor.shape, same_rank ? "at most " : "", desc.bound);
     }
     if (tensor.data == nullptr && tensor.shape.numel() != 0) {
       return fail(ErrorCode::invalid_argument, "input {} has shape {}, but no data", number, tensor.shape);
@@ -118,7 +118,7 @@ Status Executor::take_data(std::size_t input, const HostTensor& tensor) {
   if (as_is) {
     if (!desc.checks.empty()) bad = find_outside(tensor.dtype, tensor.data, count, range);
   } else {
-    TRY_ASSIGN(std::byte* memory, converted_[input].take(std::max<std::uint64_t>(padded, 4)));
+    TRY_ASSIGN(std::byte * memory, converted_[input].take(std::max<std::uint64_t>(padded, 4)));
     bad = to_device(tensor.dtype, tensor.data, desc.dtype, memory, count, range);
     std::fill(memory + bytes, memory + padded, std::byte{0});
     if (desc.host_read) stepper_.set_host_data(input, {reinterpret_cast<const std::int32_t*>(memory), count});
@@ -130,8 +130,8 @@ Status Executor::take_data(std::size_t input, const HostTensor& tensor) {
         return std::unexpected(stepper_.describe_index(check, input, bad->position, bad->value));
       }
     }
-    return fail(ErrorCode::out_of_range, "input {}{} is {}, which does not fit the 32 bits that the GPU has", input_number(input),
-                place_of(tensor.shape, bad->position), bad->value);
+    return fail(ErrorCode::out_of_range, "input {}{} is {}, which does not fit the 32 bits that the GPU has",
+                input_number(input), place_of(tensor.shape, bad->position), bad->value);
   }
   if (desc.used && padded != 0) writes_.push_back({input, data, padded});
   return {};
@@ -161,8 +161,8 @@ Status Executor::plan_reads(std::span<const HostOutput> outputs) {
     if (to.data == nullptr) continue;
     const Shape shape = desc.is_symint ? Shape{} : stepper_.output_shape(i);
     if (desc.is_symint ? to.dtype != DType::i64 : !converts(desc.dtype, to.dtype)) {
-      return fail(ErrorCode::invalid_argument, "output {} is asked for as {}, but the program gives {}", output_number(i), to.dtype,
-                  desc.is_symint ? "int64" : wanted_dtypes(desc.dtype));
+      return fail(ErrorCode::invalid_argument, "output {} is asked for as {}, but the program gives {}",
+                  output_number(i), to.dtype, desc.is_symint ? "int64" : wanted_dtypes(desc.dtype));
     }
     const auto count = static_cast<std::uint64_t>(shape.numel());
     if (to.bytes < count * size_of(to.dtype)) {

@@ -84,6 +84,7 @@ Result<std::shared_ptr<Device>> Device::open(std::string_view selector) {
   {
     TRY_ASSIGN(auto all, adapters());
     std::vector<DeviceProfile> profiles;
+    profiles.reserve(all.size());
     for (const auto& adapter : all) profiles.push_back(adapter.profile);
     TRY_ASSIGN(index, choose(profiles, selector));
     if (auto found = known.by_index.find(index); found != known.by_index.end()) device = usable(found->second);
@@ -141,10 +142,11 @@ void Device::on_error(WGPUDevice const*, WGPUErrorType type, WGPUStringView mess
   auto& device = *static_cast<Device*>(self);
   std::lock_guard guard(device.latch_mutex_);
   if (device.section_owner_ == std::this_thread::get_id()) {
-    if (device.section_failure_.type == WGPUErrorType_NoError) device.section_failure_ = {type, one_line(view(message))};
+    if (device.section_failure_.type == WGPUErrorType_NoError)
+      device.section_failure_ = {type, one_line(view(message))};
   } else if (!device.latched_) {
-    device.latched_ = Error{code_of(type, view(message)),
-                            fmt::format("{}: the GPU reported an error: {}", device.profile_.name, one_line(view(message)))};
+    device.latched_ = Error{code_of(type, view(message)), fmt::format("{}: the GPU reported an error: {}",
+                                                                      device.profile_.name, one_line(view(message)))};
   }
 }
 
@@ -188,6 +190,7 @@ Result<std::shared_ptr<const Pipeline>> Device::pipeline(const PipelineDesc& des
     pipeline->layout = bind_layout(desc.bindings);
     pipeline->module = shader_module(desc);
     std::vector<WGPUConstantEntry> constants;
+    constants.reserve(desc.overrides.size());
     for (const auto& constant : desc.overrides) constants.push_back({nullptr, view(constant.name), constant.value});
     WGPUComputePipelineDescriptor descriptor{};
     descriptor.label = view(desc.label);
@@ -315,9 +318,9 @@ std::size_t live_objects() {
   wgpu().GenerateReport(instance(), &report);
   const auto& hub = report.hub;
   std::size_t sum = 0;
-  for (const auto* kind : {&hub.adapters, &hub.devices, &hub.queues, &hub.pipelineLayouts, &hub.shaderModules,
-                           &hub.bindGroupLayouts, &hub.bindGroups, &hub.commandBuffers, &hub.computePipelines,
-                           &hub.querySets, &hub.buffers}) {
+  for (const auto* kind :
+       {&hub.adapters, &hub.devices, &hub.queues, &hub.pipelineLayouts, &hub.shaderModules, &hub.bindGroupLayouts,
+        &hub.bindGroups, &hub.commandBuffers, &hub.computePipelines, &hub.querySets, &hub.buffers}) {
     sum += kind->numKeptFromUser;
   }
   return sum;

@@ -111,7 +111,8 @@ Status Executor::run(std::span<const HostOutput> outputs, Timer* timer) {
   {
     Section section(device_, Section::Catch::validation);
     CommandEncoder encoder(wgpu().DeviceCreateCommandEncoder(device_.handle(), nullptr));
-    if (fault_seen_) wgpu().CommandEncoderClearBuffer(encoder.get(), buffers_.raw[layout_.fault_buffer], 0, WGPU_WHOLE_SIZE);
+    if (fault_seen_)
+      wgpu().CommandEncoderClearBuffer(encoder.get(), buffers_.raw[layout_.fault_buffer], 0, WGPU_WHOLE_SIZE);
     if (has_work) encode_dispatches(encoder.get(), timer);
     encode_reads(encoder.get());
     CommandBuffer commands(wgpu().CommandEncoderFinish(encoder.get(), nullptr));
@@ -145,7 +146,8 @@ void Executor::encode_reads(WGPUCommandEncoder encoder) {
   for (const auto& read : reads_) {
     const auto& desc = layout_.outputs[read.output];
     const auto bytes = Size(read.count * size_of(desc.dtype)).align_up(4).unchecked();
-    wgpu().CommandEncoderCopyBufferToBuffer(encoder, buffers_.raw[desc.buffer], 0, readback_.buffer(), read.offset, bytes);
+    wgpu().CommandEncoderCopyBufferToBuffer(encoder, buffers_.raw[desc.buffer], 0, readback_.buffer(), read.offset,
+                                            bytes);
   }
 }
 

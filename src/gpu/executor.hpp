@@ -42,6 +42,8 @@ class Executor {
   const ModelResources& model() const { return *model_; }
   /// The live shapes and integers, after set_inputs().
   const Stepper& stepper() const { return stepper_; }
+  /// A buffer of the layout, the model's or this session's; for benchmarks.
+  WGPUBuffer buffer(BufferId id) const { return buffers_.raw[id]; }
 
   /// Checks and converts the inputs, works out the call and hands the data to the GPU.
   Status set_inputs(std::span<const HostTensor> inputs);

@@ -32,8 +32,8 @@ struct BadElement {
 /// The first of `count` integers (int32 or int64) outside `range`.
 std::optional<BadElement> find_outside(DType host, const void* from, std::size_t count, Range range) noexcept;
 
-/// Converts `count` elements, converts(device, host). Integers outside `range` are found in the same pass; then `to` holds
-/// nothing of use.
+/// Converts `count` elements, converts(device, host). Integers outside `range` are found in the same pass; then `to`
+/// holds nothing of use.
 std::optional<BadElement> to_device(DType host, const void* from, DType device, void* to, std::size_t count,
                                     Range range) noexcept;
 

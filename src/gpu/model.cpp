@@ -9,7 +9,8 @@ Result<BufferSet> BufferSet::make(Device& device, const Layout& layout, bool (*w
   for (std::size_t i = 0; i < layout.buffers.size(); ++i) {
     const auto& desc = layout.buffers[i];
     if (!wanted(desc.role)) continue;
-    TRY_ASSIGN(auto buffer, device.make_buffer(desc.bytes, kUsage, fmt::format("making a buffer of {} bytes", desc.bytes)));
+    TRY_ASSIGN(auto buffer,
+               device.make_buffer(desc.bytes, kUsage, fmt::format("making a buffer of {} bytes", desc.bytes)));
     set.raw[i] = buffer.get();
     set.owned.push_back(std::move(buffer));
   }
@@ -26,8 +27,8 @@ Result<std::shared_ptr<const ModelResources>> ModelResources::make(std::shared_p
     TRY_ASSIGN(auto pipeline, self->device_->pipeline(desc));
     self->pipelines_.push_back(std::move(pipeline));
   }
-  TRY_ASSIGN(self->constants_, BufferSet::make(*self->device_, layout,
-                                               [](BufferRole role) { return role == BufferRole::constant; }));
+  TRY_ASSIGN(self->constants_,
+             BufferSet::make(*self->device_, layout, [](BufferRole role) { return role == BufferRole::constant; }));
   TRY(upload(*self->device_, source, layout.uploads, self->constants_.raw, progress));
   return self;
 }

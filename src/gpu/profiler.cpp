@@ -64,7 +64,8 @@ void Executor::encode_dispatches(WGPUCommandEncoder encoder, Timer* timer) {
 
 Result<std::vector<DispatchTime>> Executor::profile(std::span<const HostOutput> outputs) {
   if (!device_.profile().timestamp_query) {
-    return fail(ErrorCode::unsupported, "{} has no timestamp queries, so it cannot tell GPU times", device_.profile().name);
+    return fail(ErrorCode::unsupported, "{} has no timestamp queries, so it cannot tell GPU times",
+                device_.profile().name);
   }
   const auto dispatches = stepper_.dispatches();
   if (dispatches.empty()) {

@@ -6,9 +6,9 @@
 namespace nibble::gpu {
 
 Status Readback::make(Device& device, std::uint64_t bytes) {
-  TRY_ASSIGN(buffer_, device.make_buffer(std::max<std::uint64_t>(bytes, 16),
-                                         WGPUBufferUsage_MapRead | WGPUBufferUsage_CopyDst,
-                                         fmt::format("making a readback buffer of {} bytes", bytes)));
+  TRY_ASSIGN(buffer_,
+             device.make_buffer(std::max<std::uint64_t>(bytes, 16), WGPUBufferUsage_MapRead | WGPUBufferUsage_CopyDst,
+                                fmt::format("making a readback buffer of {} bytes", bytes)));
   return {};
 }
 

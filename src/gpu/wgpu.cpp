@@ -96,7 +96,8 @@ Result<void*> open_library(const std::string& chosen, std::string& path) {
   if (!path.empty()) {
     if (void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
     const char* why = dlerror();
-    return fail(ErrorCode::gpu, "wgpu-native could not be loaded from {}: {}", path, why != nullptr ? why : "no reason");
+    return fail(ErrorCode::gpu, "wgpu-native could not be loaded from {}: {}", path,
+                why != nullptr ? why : "no reason");
   }
   auto places = folders();
   for (const auto& folder : places) {
@@ -154,7 +155,8 @@ Status load_wgpu() {
   // Mesa's device-select layer asks Wayland for its GPU, which complains on stderr where there is no session. Nibble
   // chooses its adapter itself.
   if (std::getenv("XDG_RUNTIME_DIR") == nullptr) setenv("NODEVICE_SELECT", "1", 0);
-  one.instance = make_instance(table, WGPUInstanceBackend_Vulkan | WGPUInstanceBackend_Metal | WGPUInstanceBackend_DX12);
+  one.instance =
+      make_instance(table, WGPUInstanceBackend_Vulkan | WGPUInstanceBackend_Metal | WGPUInstanceBackend_DX12);
   // Looking for OpenGL is slow and noisy (EGL writes to stderr), so it is done only where nothing else is.
   if (one.instance == nullptr || table.InstanceEnumerateAdapters(one.instance, nullptr, nullptr) == 0) {
     if (one.instance != nullptr) table.InstanceRelease(one.instance);

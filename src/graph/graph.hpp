@@ -18,10 +18,10 @@ struct Null {};
 /// A tensor at its upper-bound shape.
 struct TensorValue {
   DType dtype = DType::f32;
-  DType staging = DType::f32;   ///< what the host side of the delegate holds
+  DType staging = DType::f32;  ///< what the host side of the delegate holds
   Shape shape;
-  std::int32_t constant = -1;   ///< index into Graph::constants, or -1
-  std::int32_t mem_obj = -1;    ///< the exporter's memory plan; Nibble computes its own liveness
+  std::int32_t constant = -1;  ///< index into Graph::constants, or -1
+  std::int32_t mem_obj = -1;   ///< the exporter's memory plan; Nibble computes its own liveness
 };
 
 /// An integer known only at run time.

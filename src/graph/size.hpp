@@ -12,7 +12,8 @@ namespace nibble {
 class Size {
  public:
   constexpr Size() = default;
-  constexpr Size(std::uint64_t value) : value_(value) {}  // NOLINT(google-explicit-constructor): a plain number is a Size
+  constexpr Size(std::uint64_t value)
+      : value_(value) {}  // NOLINT(google-explicit-constructor): a plain number is a Size
 
   static constexpr Size poisoned() {
     Size s;

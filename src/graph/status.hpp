@@ -21,24 +21,24 @@ template <class... Args>
 #define NIBBLE_UNPAREN(...) __VA_ARGS__
 
 /// Returns the error of a Status or Result, if it has one.
-#define TRY(...)                                                              \
-  do {                                                                        \
-    if (auto try_status_ = (__VA_ARGS__); !try_status_) [[unlikely]]          \
-      return std::unexpected(std::move(try_status_).error());                 \
+#define TRY(...)                                                     \
+  do {                                                               \
+    if (auto try_status_ = (__VA_ARGS__); !try_status_) [[unlikely]] \
+      return std::unexpected(std::move(try_status_).error());        \
   } while (false)
 
 /// `TRY_ASSIGN(auto x, expr);` declares or assigns the value, or returns the error.
-#define TRY_ASSIGN(target, ...)                                                                   \
-  auto NIBBLE_CAT(try_result_, __LINE__) = (__VA_ARGS__);                                         \
-  if (!NIBBLE_CAT(try_result_, __LINE__)) [[unlikely]]                                            \
-    return std::unexpected(std::move(NIBBLE_CAT(try_result_, __LINE__)).error());                 \
+#define TRY_ASSIGN(target, ...)                                                   \
+  auto NIBBLE_CAT(try_result_, __LINE__) = (__VA_ARGS__);                         \
+  if (!NIBBLE_CAT(try_result_, __LINE__)) [[unlikely]]                            \
+    return std::unexpected(std::move(NIBBLE_CAT(try_result_, __LINE__)).error()); \
   target = std::move(*NIBBLE_CAT(try_result_, __LINE__))
 
 /// `TRY_BIND((a, b, c), expr);` names the parts of a Result<tuple>, or returns the error.
-#define TRY_BIND(names, ...)                                                                      \
-  auto NIBBLE_CAT(try_result_, __LINE__) = (__VA_ARGS__);                                         \
-  if (!NIBBLE_CAT(try_result_, __LINE__)) [[unlikely]]                                            \
-    return std::unexpected(std::move(NIBBLE_CAT(try_result_, __LINE__)).error());                 \
+#define TRY_BIND(names, ...)                                                      \
+  auto NIBBLE_CAT(try_result_, __LINE__) = (__VA_ARGS__);                         \
+  if (!NIBBLE_CAT(try_result_, __LINE__)) [[unlikely]]                            \
+    return std::unexpected(std::move(NIBBLE_CAT(try_result_, __LINE__)).error()); \
   auto& [NIBBLE_UNPAREN names] = *NIBBLE_CAT(try_result_, __LINE__)
 
 template <>

@@ -23,7 +23,9 @@ constexpr double kDense = 0;   // element i of the output comes from element i
 constexpr double kScalar = 1;  // one element for all
 constexpr double kStrided = 2;
 
-double access(const Tensor& t, const Shape& out) { return t.shape == out ? kDense : t.numel() == 1 ? kScalar : kStrided; }
+double access(const Tensor& t, const Shape& out) {
+  return t.shape == out ? kDense : t.numel() == 1 ? kScalar : kStrided;
+}
 
 bool is_number(DType d) { return d == DType::f32 || d == DType::f16 || d == DType::i32; }
 
@@ -34,7 +36,8 @@ struct Operator {
 
 Status binary(OpContext& op, const Tensor& a, const Tensor& b, Number alpha, Out& out, const Operator& expression) {
   for (const Tensor* t : {&a, &b, static_cast<const Tensor*>(&out)}) {
-    if (!is_number(t->dtype)) return op.fail("{} is {}, but only float32, float16 and int32 are computed with", t->arg, t->dtype);
+    if (!is_number(t->dtype))
+      return op.fail("{} is {}, but only float32, float16 and int32 are computed with", t->arg, t->dtype);
   }
   const bool on_ints = out.dtype == DType::i32;
   if (on_ints && (a.dtype != DType::i32 || b.dtype != DType::i32 || expression.on_ints.empty())) {
@@ -52,13 +55,13 @@ Status binary(OpContext& op, const Tensor& a, const Tensor& b, Number alpha, Out
   params.alpha = static_cast<float>(alpha.value);
   params.alpha_int = static_cast<std::int32_t>(alpha.integer);
   params.rank = collapse_broadcast(shape, a.shape, b.shape, params.sizes, params.a_strides, params.b_strides);
-  return op.dispatch({.shader = wgsl::binary,
-                      .bind = {op.read("a", a), op.read("b", b), op.write("result", out)},
-                      .params = params_of(params),
-                      .threads = params.quads,
-                      .overrides = {{"A_ACCESS", access(a, shape)}, {"B_ACCESS", access(b, shape)}},
-                      .lines = {on_ints ? "alias T = i32;" : "alias T = f32;",
-                                on_ints ? expression.on_ints : expression.on_floats}});
+  return op.dispatch(
+      {.shader = wgsl::binary,
+       .bind = {op.read("a", a), op.read("b", b), op.write("result", out)},
+       .params = params_of(params),
+       .threads = params.quads,
+       .overrides = {{"A_ACCESS", access(a, shape)}, {"B_ACCESS", access(b, shape)}},
+       .lines = {on_ints ? "alias T = i32;" : "alias T = f32;", on_ints ? expression.on_ints : expression.on_floats}});
 }
 
 }  // namespace

@@ -22,14 +22,14 @@ Status convert(OpContext& op, const Tensor& in, const Out& out) {
   };
   const auto quads = static_cast<std::uint32_t>(Size::of(out.shape).div_up(4).unchecked());
   const std::string_view change =
-      out.dtype == DType::boolean
-          ? (is_float(in.dtype) ? "fn change(v: vec4<f32>) -> vec4<i32> { return select(vec4<i32>(0), vec4<i32>(1), v != vec4<f32>(0.0)); }"
-                                : "fn change(v: vec4<i32>) -> vec4<i32> { return select(vec4<i32>(0), vec4<i32>(1), v != vec4<i32>(0)); }")
-      : is_float(in.dtype)
-          ? (is_float(out.dtype) ? "fn change(v: vec4<f32>) -> vec4<f32> { return v; }"
-                                 : "fn change(v: vec4<f32>) -> vec4<i32> { return vec4<i32>(v); }")
-          : (is_float(out.dtype) ? "fn change(v: vec4<i32>) -> vec4<f32> { return vec4<f32>(v); }"
-                                 : "fn change(v: vec4<i32>) -> vec4<i32> { return v; }");
+      out.dtype == DType::boolean ? (is_float(in.dtype) ? "fn change(v: vec4<f32>) -> vec4<i32> { return "
+                                                          "select(vec4<i32>(0), vec4<i32>(1), v != vec4<f32>(0.0)); }"
+                                                        : "fn change(v: vec4<i32>) -> vec4<i32> { return "
+                                                          "select(vec4<i32>(0), vec4<i32>(1), v != vec4<i32>(0)); }")
+      : is_float(in.dtype)        ? (is_float(out.dtype) ? "fn change(v: vec4<f32>) -> vec4<f32> { return v; }"
+                                                         : "fn change(v: vec4<f32>) -> vec4<i32> { return vec4<i32>(v); }")
+                           : (is_float(out.dtype) ? "fn change(v: vec4<i32>) -> vec4<f32> { return vec4<f32>(v); }"
+                                                  : "fn change(v: vec4<i32>) -> vec4<i32> { return v; }");
   return op.dispatch({.shader = wgsl::convert,
                       .bind = {from, to},
                       .params = params_of(Params{quads}),

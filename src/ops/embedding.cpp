@@ -8,15 +8,16 @@ namespace {
 
 // The first fields of both kernels' parameters.
 struct Rows {
-  std::uint32_t ids = 0;        ///< how many
-  std::uint32_t width = 0;      ///< elements in an output row
-  std::uint32_t table_rows = 0; ///< of the whole table
-  std::uint32_t row_begin = 0;  ///< of this dispatch
+  std::uint32_t ids = 0;         ///< how many
+  std::uint32_t width = 0;       ///< elements in an output row
+  std::uint32_t table_rows = 0;  ///< of the whole table
+  std::uint32_t row_begin = 0;   ///< of this dispatch
   std::uint32_t row_end = 0;
   std::uint32_t node = 0;
 };
 
-Rows rows_of(const OpContext& op, const Tensor& ids, std::int64_t width, std::int64_t table_rows, const RowRange& range) {
+Rows rows_of(const OpContext& op, const Tensor& ids, std::int64_t width, std::int64_t table_rows,
+             const RowRange& range) {
   return {static_cast<std::uint32_t>(ids.numel()), static_cast<std::uint32_t>(width),
           static_cast<std::uint32_t>(table_rows),  static_cast<std::uint32_t>(range.begin),
           static_cast<std::uint32_t>(range.end),   op.node()};
@@ -59,8 +60,8 @@ Status check_q4(OpContext& op, const Tensor& weight, const Tensor& scales, std::
     return op.fail("group_size is {}, which does not divide the width {}", group_size, width);
   }
   if (scales.shape[0] != rows || scales.shape[1] != width / group_size) {
-    return op.fail("weight_scales has shape {}, but {} rows of {} values in groups of {} need [{}, {}]", scales.shape, rows,
-                   width, group_size, rows, width / group_size);
+    return op.fail("weight_scales has shape {}, but {} rows of {} values in groups of {} need [{}, {}]", scales.shape,
+                   rows, width, group_size, rows, width / group_size);
   }
   if (out.dtype != DType::f32 && out.dtype != DType::f16) {
     return op.fail("out must be float32 or float16, but it is {}", out.dtype);
@@ -101,13 +102,14 @@ Status embedding_q4gsw(OpContext& op) {
                           .threads = Size::of(out.shape).div_up(4).unchecked(),
                           .overrides = {{"LINEAR", is_linear ? 1.0 : 0.0}, {"PARTIAL", is_partial ? 1.0 : 0.0}}});
     }
-    return op.dispatch({.shader = wgsl::embedding_q4gsw,
-                        .bind = bind,
-                        .params = params_of(params),
-                        .threads = Size::of(out.shape).unchecked() / (8 * words),
-                        .overrides = {{"LINEAR", is_linear ? 1.0 : 0.0}, {"WORDS", static_cast<double>(words)}},
-                        .lines = {words == 4 ? "fn words_at(i: u32) -> vec4<u32> { return weight[i]; }"
-                                             : "fn words_at(i: u32) -> vec4<u32> { return vec4<u32>(weight[i], 0u, 0u, 0u); }"}});
+    return op.dispatch(
+        {.shader = wgsl::embedding_q4gsw,
+         .bind = bind,
+         .params = params_of(params),
+         .threads = Size::of(out.shape).unchecked() / (8 * words),
+         .overrides = {{"LINEAR", is_linear ? 1.0 : 0.0}, {"WORDS", static_cast<double>(words)}},
+         .lines = {words == 4 ? "fn words_at(i: u32) -> vec4<u32> { return weight[i]; }"
+                              : "fn words_at(i: u32) -> vec4<u32> { return vec4<u32>(weight[i], 0u, 0u, 0u); }"}});
   });
 }
 
@@ -130,11 +132,12 @@ Status embedding(OpContext& op) {
     const Params params{rows_of(op, ids, width, rows, range), static_cast<std::uint32_t>(range.shards[0].row_begin)};
     Bindings bind{op.read("weight", weight, range.shards[0]), op.read("ids", ids), op.write("result", out)};
     if (checks) bind.add(op.fault());
-    return op.dispatch({.shader = wgsl::embedding,
-                        .bind = bind,
-                        .params = params_of(params),
-                        .threads = Size::of(out.shape).div_up(4).unchecked(),
-                        .overrides = {{"ALIGNED", width % 4 == 0 ? 1.0 : 0.0}, {"PARTIAL", op.is_sharded(weight) ? 1.0 : 0.0}}});
+    return op.dispatch(
+        {.shader = wgsl::embedding,
+         .bind = bind,
+         .params = params_of(params),
+         .threads = Size::of(out.shape).div_up(4).unchecked(),
+         .overrides = {{"ALIGNED", width % 4 == 0 ? 1.0 : 0.0}, {"PARTIAL", op.is_sharded(weight) ? 1.0 : 0.0}}});
   });
 }
 

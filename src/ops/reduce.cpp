@@ -44,11 +44,13 @@ constexpr std::uint64_t kElementsPerThread = 64;
 constexpr std::uint64_t kMostParts = 1024;
 
 std::uint32_t choose_parts(std::uint64_t outputs, std::uint64_t reduced) {
-  const auto wanted = std::min({kThreads / std::max<std::uint64_t>(1, outputs), reduced / kElementsPerThread, kMostParts});
+  const auto wanted =
+      std::min({kThreads / std::max<std::uint64_t>(1, outputs), reduced / kElementsPerThread, kMostParts});
   return static_cast<std::uint32_t>(std::max<std::uint64_t>(1, wanted));
 }
 
-Status reduce(OpContext& op, const Tensor& self, const std::optional<Ints>& dims, bool keepdim, Out& out, bool is_mean) {
+Status reduce(OpContext& op, const Tensor& self, const std::optional<Ints>& dims, bool keepdim, Out& out,
+              bool is_mean) {
   const bool on_ints = out.dtype == DType::i32;
   if ((out.dtype != DType::f32 && out.dtype != DType::f16 && !on_ints) || (on_ints && is_mean) ||
       (on_ints && (self.dtype == DType::f32 || self.dtype == DType::f16))) {
@@ -74,7 +76,8 @@ Status reduce(OpContext& op, const Tensor& self, const std::optional<Ints>& dims
     const auto narrow = static_cast<std::uint32_t>(size);
     if (is_reduced[i]) {
       reduced = reduced * size;
-      append(params.reduced_sizes, params.reduced_strides, params.reduced_rank, narrow, static_cast<std::uint32_t>(stride));
+      append(params.reduced_sizes, params.reduced_strides, params.reduced_rank, narrow,
+             static_cast<std::uint32_t>(stride));
       if (keepdim) shape.push_back(1);
     } else {
       outputs = outputs * size;

@@ -10,7 +10,10 @@ constexpr std::string_view kAny = "any";
 constexpr std::string_view kNumbers = "float32, float16, int32";
 
 constexpr OpEntry kOps[] = {
-    {"et_vk.embedding_q4gsw.default", embedding_q4gsw, {}, "4-bit table, float32 or float16 scales and output, int32 ids",
+    {"et_vk.embedding_q4gsw.default",
+     embedding_q4gsw,
+     {},
+     "4-bit table, float32 or float16 scales and output, int32 ids",
      "both nibble orders; any even width, any group size that divides it; any rank of ids; tables of any size"},
     {"et_vk.prepack.default", prepack, kAlias, kAny, "folded into the constant at load"},
     {"aten.embedding.default", embedding, {}, "any table, int32 ids", "any rank of ids; tables of any size"},

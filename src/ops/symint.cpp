@@ -32,7 +32,8 @@ Status sym_floordiv(OpContext& op) {
   if (b == 0) return op.fail("divides {} by zero", a);
   if (b == -1) {
     std::int64_t negated = 0;
-    if (__builtin_sub_overflow(std::int64_t{0}, a, &negated)) return op.fail("the result for {} and {} does not fit 64 bits", a, b);
+    if (__builtin_sub_overflow(std::int64_t{0}, a, &negated))
+      return op.fail("the result for {} and {} does not fit 64 bits", a, b);
     op.set_int(out, negated);
     return {};
   }

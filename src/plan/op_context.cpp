@@ -175,13 +175,13 @@ Result<std::optional<std::int64_t>> OpContext::host_element(const Tensor& tensor
 BufferArg OpContext::read(std::string_view name, const Tensor& tensor) {
   const auto& e = entry(tensor);
   if (e.shards.size() != 1 && !error_) {
-    error_ = Error{ErrorCode::unsupported,
-                   fmt::format("{}: {} takes {} bytes, more than one binding on this device shows", this->name(),
-                               tensor.arg, e.bytes)};
+    error_ =
+        Error{ErrorCode::unsupported, fmt::format("{}: {} takes {} bytes, more than one binding on this device shows",
+                                                  this->name(), tensor.arg, e.bytes)};
   }
   if (!Size::of(tensor.shape).fits_u32() && !error_) {
-    error_ = Error{ErrorCode::unsupported, fmt::format("{}: {} has {} elements, more than 32 bits can count", this->name(),
-                                                       tensor.arg, Size::of(tensor.shape).unchecked())};
+    error_ = Error{ErrorCode::unsupported, fmt::format("{}: {} has {} elements, more than 32 bits can count",
+                                                       this->name(), tensor.arg, Size::of(tensor.shape).unchecked())};
   }
   return read(name, tensor, e.shards.front());
 }
@@ -246,7 +246,8 @@ RowRange OpContext::row_range(std::initializer_list<const Tensor*> tables, std::
   std::size_t i = 0;
   for (const auto* table : tables) {
     const auto& shards = entry(*table).shards;
-    const auto& shard = *std::ranges::find_if(shards, [&](const Shard& s) { return begin < s.row_end || &s == &shards.back(); });
+    const auto& shard =
+        *std::ranges::find_if(shards, [&](const Shard& s) { return begin < s.row_end || &s == &shards.back(); });
     range.shards[i++] = shard;
     if (shards.size() > 1) range.end = std::min(range.end, shard.row_end);
   }

@@ -143,8 +143,8 @@ class OpContext {
 
   template <class... Args>
   [[nodiscard]] std::unexpected<Error> fail(fmt::format_string<Args...> text, Args&&... args) const {
-    return std::unexpected(
-        Error{ErrorCode::invalid_program, fmt::format("{}: {}", name(), fmt::format(text, std::forward<Args>(args)...))});
+    return std::unexpected(Error{ErrorCode::invalid_program,
+                                 fmt::format("{}: {}", name(), fmt::format(text, std::forward<Args>(args)...))});
   }
   /// A dimension argument in [-rank, rank), made non-negative.
   Result<std::size_t> dim(std::int64_t value, std::size_t rank, std::string_view arg) const;

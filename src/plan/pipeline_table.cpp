@@ -52,9 +52,10 @@ void write_loads(std::string& out, const BindingFormat& b) {
   } else if (is_byte(b.elem)) {
     // Shifting left then right extends the sign of an i8.
     const bool is_signed = b.elem == Elem::i8;
-    fmt::format_to(it, "fn load4_{0}(i: u32) -> vec4<i32> {{ return {1}; }}\n", n,
-                   is_signed ? fmt::format("vec4<i32>(vec4<u32>({0}[i]) << vec4<u32>(24u, 16u, 8u, 0u)) >> vec4<u32>(24u)", n)
-                             : fmt::format("vec4<i32>((vec4<u32>({0}[i]) >> vec4<u32>(0u, 8u, 16u, 24u)) & vec4<u32>(255u))", n));
+    fmt::format_to(
+        it, "fn load4_{0}(i: u32) -> vec4<i32> {{ return {1}; }}\n", n,
+        is_signed ? fmt::format("vec4<i32>(vec4<u32>({0}[i]) << vec4<u32>(24u, 16u, 8u, 0u)) >> vec4<u32>(24u)", n)
+                  : fmt::format("vec4<i32>((vec4<u32>({0}[i]) >> vec4<u32>(0u, 8u, 16u, 24u)) & vec4<u32>(255u))", n));
     fmt::format_to(it, "fn load_{0}(i: u32) -> i32 {{ return load4_{0}(i >> 2u)[i & 3u]; }}\n", n);
   }
 }

@@ -21,7 +21,8 @@ class PlanMaker {
     TRY(find_ops());
     TRY(check_values());
     auto& p = *plan_;
-    TRY_ASSIGN(p.storage_, analyze_storage(p.graph_, p.ops_, p.node_inputs_, p.node_outputs_, p.profile_.limits, options_));
+    TRY_ASSIGN(p.storage_,
+               analyze_storage(p.graph_, p.ops_, p.node_inputs_, p.node_outputs_, p.profile_.limits, options_));
     TRY(lower_at_bounds());
     TRY(assign_buffers(p.graph_, p.node_outputs_, p.profile_.limits, p.storage_, p.layout_));
     lay_out_inputs();
@@ -48,8 +49,8 @@ class PlanMaker {
                   missing.size() == 1 ? "an operator" : "operators", fmt::join(missing, ", "));
     }
     for (std::size_t n = 0; n < plan_->graph_.nodes.size(); ++n) {
-      collect_operands(plan_->graph_, plan_->graph_.nodes[n], plan_->ops_[n]->traits, plan_->node_inputs_.emplace_back(),
-                       plan_->node_outputs_.emplace_back());
+      collect_operands(plan_->graph_, plan_->graph_.nodes[n], plan_->ops_[n]->traits,
+                       plan_->node_inputs_.emplace_back(), plan_->node_outputs_.emplace_back());
     }
     return {};
   }
@@ -63,10 +64,12 @@ class PlanMaker {
       if (const auto* t = g.tensor(v); t != nullptr && t->constant >= 0) has_value[v] = true;
     }
     const auto check = [&](ValueId v, std::string_view reader) -> Status {
-      if (!has_value[v]) return fail(ErrorCode::invalid_program, "{} reads value {} before anything wrote it", reader, v);
+      if (!has_value[v])
+        return fail(ErrorCode::invalid_program, "{} reads value {} before anything wrote it", reader, v);
       if (const auto* t = g.tensor(v); t != nullptr && size_of(t->dtype) == 8) {
         return fail(ErrorCode::unsupported,
-                    "{} reads a {} tensor, but GPUs have no 64-bit elements: export with downcast_64_bit", reader, t->dtype);
+                    "{} reads a {} tensor, but GPUs have no 64-bit elements: export with downcast_64_bit", reader,
+                    t->dtype);
       }
       return {};
     };
@@ -105,7 +108,8 @@ class PlanMaker {
         }
       }
       plan_->storage_.scratch_bytes[n] = std::max(plan_->storage_.scratch_bytes[n], measure.scratch_bytes);
-      dispatches_[n] = std::max(dispatches_[n], measure.dispatches);
+      // What a node that failed would emit is not known either; a few blocks of parameters too many cost nothing.
+      dispatches_[n] = std::max({dispatches_[n], measure.dispatches, status ? 0 : kUnknownDispatches});
       for (const auto& [input, check] : measure.checks) checks_.emplace_back(input, check);
     }
     plan_->pipelines_ = stepper.pipelines_;
@@ -147,7 +151,8 @@ class PlanMaker {
       for (auto v : plan_->node_inputs_[n]) {
         if (plan_->storage_.entry_of[v] == Storage::kNone) continue;
         const auto input = plan_->storage_.entries[plan_->storage_.entry_of[v]].input;
-        if (input >= 0 && plan_->layout_.inputs[input].dtype == DType::i32) plan_->layout_.inputs[input].host_read = true;
+        if (input >= 0 && plan_->layout_.inputs[input].dtype == DType::i32)
+          plan_->layout_.inputs[input].host_read = true;
       }
     }
   }
@@ -164,11 +169,11 @@ class PlanMaker {
         out.bound = t->shape;
         const auto& entry = plan_->storage_.entries[plan_->storage_.entry_of[v]];
         if (entry.shards.size() > 1) {
-          return fail(ErrorCode::unsupported, "an output of shape {} ({}) takes {} bytes, more than one buffer on this device holds",
-                      t->shape, t->dtype, entry.bytes);
+          return fail(ErrorCode::unsupported,
+                      "an output of shape {} ({}) takes {} bytes, more than one buffer on this device holds", t->shape,
+                      t->dtype, entry.bytes);
         }
         out.buffer = entry.shards.front().buffer;
-        out.staging_offset = staging.unchecked();
         staging = staging + Size(entry.bytes).align_up(16);
       } else {
         out.is_symint = true;
@@ -177,10 +182,10 @@ class PlanMaker {
     }
     const Size all = staging + kFaultWords * 4;
     if (!all.fits(plan_->profile_.limits.max_buffer_size)) {
-      return fail(ErrorCode::unsupported, "all outputs together take {} bytes, but a buffer on this device holds at most {}",
+      return fail(ErrorCode::unsupported,
+                  "all outputs together take {} bytes, but a buffer on this device holds at most {}",
                   staging.unchecked(), plan_->profile_.limits.max_buffer_size);
     }
-    plan_->layout_.fault_staging_offset = staging.unchecked();
     plan_->layout_.staging_bytes = all.unchecked();
     plan_->layout_.fault_buffer = static_cast<BufferId>(plan_->layout_.buffers.size());
     plan_->layout_.buffers.push_back({kFaultWords * 4, BufferRole::fault});
@@ -195,6 +200,8 @@ class PlanMaker {
     layout.can_fault = std::ranges::any_of(layout.pipelines, [](const PipelineDesc& p) { return p.reports_faults; });
   }
 
+  static constexpr std::uint32_t kUnknownDispatches = 8;
+
   std::shared_ptr<Plan> plan_ = std::make_shared<Plan>();
   PlanOptions options_;
   Registry registry_;
@@ -202,7 +209,8 @@ class PlanMaker {
   std::vector<std::pair<std::size_t, IndexCheck>> checks_;
 };
 
-Result<std::shared_ptr<const Plan>> Plan::make(Graph graph, DeviceProfile profile, PlanOptions options, Registry registry) {
+Result<std::shared_ptr<const Plan>> Plan::make(Graph graph, DeviceProfile profile, PlanOptions options,
+                                               Registry registry) {
   return PlanMaker(std::move(graph), std::move(profile), options, registry).run();
 }
 

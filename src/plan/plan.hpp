@@ -107,7 +107,6 @@ struct OutputDesc {
   DType staging = DType::f32;
   Shape bound;
   BufferId buffer = 0;
-  std::uint64_t staging_offset = 0;  ///< in the readback buffer
 };
 
 struct Layout {
@@ -118,13 +117,12 @@ struct Layout {
   std::vector<OutputDesc> outputs;
   BufferId fault_buffer = 0;
   bool can_fault = false;
-  std::uint64_t fault_staging_offset = 0;
-  std::uint64_t staging_bytes = 0;   ///< all outputs at their bounds, and the faults
+  std::uint64_t staging_bytes = 0;   ///< room to read all outputs back at their bounds, and the faults
   std::uint32_t max_dispatches = 0;  ///< upper bound on the dispatches of one call
 };
 
 struct PlanOptions {
-  /// Tensors larger than this are split into shards; 0 means the device's own limits. A lower one makes sharding
+  /// Constants larger than this are split into shards; 0 means the device's own limits. A lower one makes sharding
   /// testable on any device.
   std::uint64_t max_shard_bytes = 0;
 };

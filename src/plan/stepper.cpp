@@ -8,8 +8,12 @@
 namespace nibble {
 
 Stepper::Stepper(std::shared_ptr<const Plan> plan)
-    : plan_(std::move(plan)), pipelines_(plan_->pipelines_), shapes_(plan_->graph_.values.size()),
-      ints_(plan_->graph_.values.size()), changed_(plan_->graph_.values.size()), nodes_(plan_->graph_.nodes.size()),
+    : plan_(std::move(plan)),
+      pipelines_(plan_->pipelines_),
+      shapes_(plan_->graph_.values.size()),
+      ints_(plan_->graph_.values.size()),
+      changed_(plan_->graph_.values.size()),
+      nodes_(plan_->graph_.nodes.size()),
       host_data_(plan_->graph_.inputs.size()) {
   for (ValueId v = 0; v < shapes_.size(); ++v) {
     if (const auto* tensor = plan_->graph_.tensor(v)) shapes_[v] = tensor->shape;
@@ -98,29 +102,31 @@ std::int64_t Stepper::output_int(std::size_t output) const { return ints_[plan_-
 
 namespace {
 
-Error bad_index(std::string_view op, std::string_view arg, const Shape& shape, std::uint64_t position, std::int64_t value,
-                std::int64_t rows) {
+Error bad_index(std::string_view op, std::string_view arg, const Shape& shape, std::uint64_t position,
+                std::int64_t value, std::int64_t rows) {
   Shape at = shape;
   for (std::size_t i = shape.rank(); i-- > 0;) {
     const auto size = static_cast<std::uint64_t>(std::max<std::int64_t>(1, shape[i]));
     at[i] = static_cast<std::int64_t>(position % size);
     position /= size;
   }
-  return {ErrorCode::out_of_range,
-          fmt::format("{}: {}{} is {}, but the table has {} rows", op, arg, shape.rank() == 0 ? "" : to_string(at), value, rows)};
+  return {ErrorCode::out_of_range, fmt::format("{}: {}{} is {}, but the table has {} rows", op, arg,
+                                               shape.rank() == 0 ? "" : to_string(at), value, rows)};
 }
 
 }  // namespace
 
 Error Stepper::describe_fault(std::span<const std::uint32_t, kFaultWords> words) const {
   const std::uint32_t node = words[0] - 1;
-  if (node >= nodes_.size()) return {ErrorCode::internal, fmt::format("a kernel reported an unknown fault ({})", words[0])};
+  if (node >= nodes_.size())
+    return {ErrorCode::internal, fmt::format("a kernel reported an unknown fault ({})", words[0])};
   const auto& site = nodes_[node].fault;
   return bad_index(plan_->graph_.nodes[node].op, site.arg, shapes_[site.indices], words[1],
                    std::bit_cast<std::int32_t>(words[2]), site.rows);
 }
 
-Error Stepper::describe_index(const IndexCheck& check, std::size_t input, std::uint64_t position, std::int64_t value) const {
+Error Stepper::describe_index(const IndexCheck& check, std::size_t input, std::uint64_t position,
+                              std::int64_t value) const {
   return bad_index(plan_->graph_.nodes[check.node].op, check.arg, shapes_[plan_->graph_.inputs[input]], position, value,
                    check.rows);
 }

@@ -91,9 +91,9 @@ class Stepper {
 
   std::shared_ptr<const Plan> plan_;
   PipelineTable pipelines_;
-  std::vector<Shape> shapes_;         ///< live shape of each tensor value
-  std::vector<std::int64_t> ints_;    ///< value of each SymInt
-  std::vector<std::uint8_t> changed_; ///< values that changed since the last update
+  std::vector<Shape> shapes_;          ///< live shape of each tensor value
+  std::vector<std::int64_t> ints_;     ///< value of each SymInt
+  std::vector<std::uint8_t> changed_;  ///< values that changed since the last update
   std::vector<NodeStep> nodes_;
   std::vector<std::span<const std::int32_t>> host_data_;
   std::vector<const Dispatch*> order_;

@@ -9,18 +9,21 @@ namespace {
 std::uint64_t padded(std::uint64_t bytes) { return std::max<std::uint64_t>(16, Size(bytes).align_up(16).unchecked()); }
 
 /// The most that one buffer may hold and one binding may show; 32-bit byte offsets reach all of it.
-std::uint64_t largest_buffer(const Limits& limits, const PlanOptions& options) {
-  std::uint64_t most = std::min({limits.max_buffer_size, limits.max_storage_binding_size, std::uint64_t{0xffffffff}});
-  if (options.max_shard_bytes != 0) most = std::min(most, options.max_shard_bytes);
-  return most / 16 * 16;
+std::uint64_t largest_buffer(const Limits& limits) {
+  return std::min({limits.max_buffer_size, limits.max_storage_binding_size, std::uint64_t{0xffffffff}}) / 16 * 16;
 }
 
 class Analysis {
  public:
   Analysis(const Graph& graph, std::span<const OpEntry* const> ops, std::span<const std::vector<ValueId>> inputs,
            std::span<const std::vector<ValueId>> outputs)
-      : graph_(graph), ops_(ops), inputs_(inputs), outputs_(outputs), root_(graph.values.size()),
-        last_write_(graph.values.size(), -1), touched_(graph.values.size()) {
+      : graph_(graph),
+        ops_(ops),
+        inputs_(inputs),
+        outputs_(outputs),
+        root_(graph.values.size()),
+        last_write_(graph.values.size(), -1),
+        touched_(graph.values.size()) {
     for (ValueId v = 0; v < root_.size(); ++v) root_[v] = v;
   }
 
@@ -29,7 +32,7 @@ class Analysis {
     find_aliases();
     make_entries();
     measure_lifetimes();
-    TRY(split_constants(largest_buffer(limits, options)));
+    TRY(split_constants(largest_buffer(limits), options.max_shard_bytes / 16 * 16));
     find_twins();
     return std::move(storage_);
   }
@@ -123,7 +126,7 @@ class Analysis {
 
   // Rows of a constant that is too large for one buffer go to several. Whoever reads it must know how (see
   // OpContext::for_each_row_range).
-  Status split_constants(std::uint64_t most) {
+  Status split_constants(std::uint64_t largest, std::uint64_t wanted) {
     for (ValueId v = 0; v < graph_.values.size(); ++v) {
       const auto index = storage_.entry_of[v];
       if (index == Storage::kNone || root_[v] != v) continue;
@@ -131,21 +134,23 @@ class Analysis {
       if (!e.shards.empty()) continue;
       const auto& tensor = *graph_.tensor(v);
       const std::int64_t rows = tensor.shape.rank() == 0 ? 1 : tensor.shape[0];
+      const auto most = wanted != 0 && e.role == BufferRole::constant ? std::min(largest, wanted) : largest;
       if (padded(e.bytes) <= most) {
         e.shards.push_back({0, 0, rows});
         continue;
       }
       if (e.role != BufferRole::constant) {
         return fail(ErrorCode::unsupported,
-                    "a tensor of shape {} ({}) takes {} bytes, but a buffer on this device holds at most {}", tensor.shape,
-                    tensor.dtype, e.bytes, most);
+                    "a tensor of shape {} ({}) takes {} bytes, but a buffer on this device holds at most {}",
+                    tensor.shape, tensor.dtype, e.bytes, most);
       }
       const std::uint64_t row_bytes = e.bytes / static_cast<std::uint64_t>(rows);
       const auto per_shard = static_cast<std::int64_t>(most / std::max<std::uint64_t>(1, row_bytes));
       if (per_shard == 0) {
-        return fail(ErrorCode::unsupported,
-                    "one row of a constant of shape {} ({}) takes {} bytes, but a buffer on this device holds at most {}",
-                    tensor.shape, tensor.dtype, row_bytes, most);
+        return fail(
+            ErrorCode::unsupported,
+            "one row of a constant of shape {} ({}) takes {} bytes, but a buffer on this device holds at most {}",
+            tensor.shape, tensor.dtype, row_bytes, most);
       }
       // Rows that are no multiple of 16 bytes would pad past the limit: leave room for it.
       const std::int64_t step = padded(row_bytes * static_cast<std::uint64_t>(per_shard)) <= most
@@ -289,8 +294,9 @@ Status assign_buffers(const Graph& graph, std::span<const std::vector<ValueId>> 
   Slots slots(layout);
   for (const auto& c : claims) {
     if (c.bytes > limits.max_buffer_size || c.bytes > limits.max_storage_binding_size) {
-      return fail(ErrorCode::unsupported, "a working buffer of {} bytes is needed, but a buffer on this device holds at most {}",
-                  c.bytes, std::min(limits.max_buffer_size, limits.max_storage_binding_size));
+      return fail(ErrorCode::unsupported,
+                  "a working buffer of {} bytes is needed, but a buffer on this device holds at most {}", c.bytes,
+                  std::min(limits.max_buffer_size, limits.max_storage_binding_size));
     }
     *c.target = slots.take(c.bytes, c.first, c.last);
   }

@@ -13,19 +13,19 @@ struct StorageEntry {
   std::int32_t constant = -1;  ///< what fills it, for constants and states
   std::int32_t first = 0;      ///< first and last node that touch it; inputs start at -1, outputs end at the node count
   std::int32_t last = 0;
-  std::int32_t input = -1;     ///< the program input it holds, unless a node writes it too
-  std::vector<Shard> shards;   ///< one, or several for a large constant
+  std::int32_t input = -1;    ///< the program input it holds, unless a node writes it too
+  std::vector<Shard> shards;  ///< one, or several for a large constant
 };
 
 struct Storage {
   static constexpr std::uint32_t kNone = 0xffffffff;
 
-  std::vector<std::uint32_t> entry_of;      ///< per value; kNone for what needs no memory
+  std::vector<std::uint32_t> entry_of;  ///< per value; kNone for what needs no memory
   std::vector<StorageEntry> entries;
-  std::vector<BufferId> scratch;            ///< per node: its working memory
-  std::vector<std::uint64_t> scratch_bytes; ///< per node
-  std::vector<BufferId> twin;               ///< per node: where the output is written when it is also an input
-  std::vector<std::uint8_t> needs_twin;     ///< per node
+  std::vector<BufferId> scratch;             ///< per node: its working memory
+  std::vector<std::uint64_t> scratch_bytes;  ///< per node
+  std::vector<BufferId> twin;                ///< per node: where the output is written when it is also an input
+  std::vector<std::uint8_t> needs_twin;      ///< per node
 
   bool same(ValueId a, ValueId b) const { return entry_of[a] != kNone && entry_of[a] == entry_of[b]; }
 };

@@ -31,9 +31,7 @@ struct FileRange {
 };
 
 /// An input or output as the host sees it.
-struct HostValue : TensorInfo {
-  bool dynamic = false;  ///< `shape` is an upper bound
-};
+using HostValue = TensorInfo;
 
 /// A value of the method, and which one: the same id is the same value.
 struct MethodValue {

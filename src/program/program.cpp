@@ -19,7 +19,7 @@ Ids positions(std::span<const MethodValue> values) {
 
 bool converts(DType host, DType staging) {
   return host == staging || (host == DType::i64 && staging == DType::i32) ||
-         (host == DType::f64 && staging == DType::f32);
+         ((host == DType::f64 || host == DType::f16) && staging == DType::f32);
 }
 
 /// `host` is what the method passes for value `id` of the graph.

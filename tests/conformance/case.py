@@ -19,7 +19,7 @@ class Function(torch.nn.Module):
         super().__init__()
         self.function = function
         for name, array in buffers.items():
-            self.register_buffer(name, torch.from_numpy(array.copy()))
+            self.register_buffer(name, as_tensor(array))
 
     def forward(self, *inputs):
         return self.function(self, *inputs)
@@ -58,12 +58,18 @@ class Case:
 
     def run_torch(self, buffers: dict[str, np.ndarray], calls: list[Arrays]) -> list[Arrays]:
         module = Function(self.eager or self.torch, **buffers)
-        return [as_arrays(module(*map(torch.from_numpy, inputs))) for inputs in calls]
+        return [as_arrays(module(*map(as_tensor, inputs))) for inputs in calls]
 
     def run_numpy(self, buffers: dict[str, np.ndarray], calls: list[Arrays]) -> list[Arrays]:
         state = SimpleNamespace(**{name: array.copy() for name, array in buffers.items()})
         with np.errstate(all="ignore"):
             return [as_arrays(self.numpy(state, *inputs)) for inputs in calls]
+
+
+def as_tensor(array: np.ndarray) -> torch.Tensor:
+    """A copy with torch's own strides: NumPy's are all 0 where there are no elements, which ExecuTorch aborts at."""
+    shared = torch.from_numpy(array)
+    return torch.empty(shared.shape, dtype=shared.dtype).copy_(shared)
 
 
 def as_arrays(results) -> Arrays:

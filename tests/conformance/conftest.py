@@ -30,6 +30,12 @@ if ADAPTER:
     os.environ["VK_ICD_FILENAMES"] = driver_file(ADAPTER)
 
 
+def pytest_configure(config):
+    # torch and executorch warn of their own deprecations, hundreds of times.
+    for kind in ("DeprecationWarning", "FutureWarning"):
+        config.addinivalue_line("filterwarnings", f"ignore::{kind}")
+
+
 def pytest_report_header():
     import nibble
 
@@ -44,7 +50,7 @@ def device_name() -> str:
     devices = nibble.devices()
     assert devices, "there is no GPU adapter, not even a software one"
     if ADAPTER:
-        assert [DEVICE_NAMES[ADAPTER] in device.name for device in devices] == [True]
+        assert all(DEVICE_NAMES[ADAPTER] in device.name for device in devices), [device.name for device in devices]
     return devices[0].name
 
 

@@ -1,8 +1,11 @@
 """4-bit and plain embeddings."""
 
+import math
+
 import executorch.backends.vulkan.custom_ops_lib  # noqa: F401  (defines torch.ops.et_vk)
 import numpy as np
 import torch
+import torchao.quantization  # noqa: F401  (defines torch.ops.torchao)
 
 from conformance.case import Case
 from conformance.reference import dequantize_rows, random_ids, reduce
@@ -22,13 +25,18 @@ def one_table(rows: int, width: int, group: int, dtype=np.float32):
     return lambda rng: dict(zip(("weight", "scales"), table(rng, rows, width, group, dtype), strict=True))
 
 
+def output_bytes(*shape: int) -> int:
+    """The smallest limit that shards may get: inputs and outputs are not split. Tables here are much larger."""
+    return -(-4 * math.prod(shape) // 16) * 16
+
+
 # Both nibble orders with both types of scales.
 VARIANTS = [(is_linear, dtype) for is_linear in (True, False) for dtype in (np.float32, np.float16)]
 
 
 def width_case(width: int, groups: tuple[int, ...], ids_shape: tuple[int, ...], ids_dtype=np.int64) -> Case:
     """One program with a table, and an output, for every group size, nibble order and type of scales."""
-    rows = 37
+    rows = 200
     tables = [(group, is_linear, dtype) for group in groups for is_linear, dtype in VARIANTS]
 
     def buffers(rng):
@@ -49,8 +57,7 @@ def width_case(width: int, groups: tuple[int, ...], ids_shape: tuple[int, ...], 
         numpy=lambda m, ids: run(m, ids, lambda w, s, g, i, linear: dequantize_rows(w, s, g, linear, i)),
         calls=lambda rng: [(random_ids(rng, rows, ids_shape, ids_dtype),) for _ in range(2)],
         buffers=buffers,
-        # Some ten rows of the weights, and another number of rows of the scales.
-        shard_bytes=max(64, 10 * width // 2),
+        shard_bytes=output_bytes(*ids_shape, width),
     )
 
 
@@ -91,23 +98,23 @@ ROWS = Dim("rows", max=5)
 DYNAMIC = [
     q4_case(
         "q4_dynamic_length",
-        100,
+        1700,
         96,
-        32,
-        lengths(100, *((1, n) for n in (5, 64, 0, 1, 17, 2, 64, 3, 0, 33, 63, 4))),
+        8,
+        lengths(1700, *((1, n) for n in (5, 64, 0, 1, 17, 2, 64, 3, 0, 33, 63, 4))),
         dynamic=({1: LENGTH},),
-        shard_bytes=1000,
+        shard_bytes=output_bytes(64, 96),
     ),
     q4_case(
         "q4_dynamic_odd",
-        61,
+        2000,
         30,
         5,
-        lengths(61, *((n,) for n in (9, 1, 0, 64, 2, 31, 3)), dtype=np.int32),
+        lengths(2000, *((n,) for n in (9, 1, 0, 64, 2, 31, 3)), dtype=np.int32),
         is_linear=False,
         dtype=np.float16,
         dynamic=({0: LENGTH},),
-        shard_bytes=100,
+        shard_bytes=output_bytes(64, 30),
     ),
     q4_case(
         "q4_dynamic_two",
@@ -116,6 +123,11 @@ DYNAMIC = [
         16,
         lengths(61, (2, 3), (5, 64), (1, 1), (4, 0), (3, 7), (5, 1)),
         dynamic=({0: ROWS, 1: LENGTH},),
+    ),
+    q4_case("q4_no_ids", 61, 64, 16, lengths(61, (0,))),
+    # float16 scales and results on the device, float32 for the caller.
+    q4_case(
+        "q4_forced_half", 61, 64, 16, lengths(61, (2, 3)), options={"force_fp16": True}, rtol=2e-3, shard_bytes=1600
     ),
 ]
 
@@ -131,28 +143,46 @@ def mean_case(name: str, rows: int, width: int, group: int, most: int) -> Case:
         dynamic=({1: Dim("length", min=0, max=most)},),
         rtol=1e-5,
         atol=1e-6,
-        shard_bytes=rows * width // 6,
+        shard_bytes=rows * width // 5,
     )
 
 
+def torchao_embedding(m, ids):
+    """What torchao's 4-bit weight-only quantization makes of an nn.Embedding; the exporter fuses and packs it."""
+    weight = torch.ops.torchao.dequantize_affine(m.values, [1, 32], m.scales, m.zeros, torch.int8, -8, 7)
+    return torch.nn.functional.embedding(ids, weight)
+
+
 COMPUTED = [
-    mean_case("q4_mean", 500, 256, 32, 128),
+    Case(
+        name="q4_torchao",
+        torch=torchao_embedding,
+        numpy=lambda m, ids: m.values[ids].astype(np.float32) * np.repeat(m.scales[ids], 32, axis=-1),
+        calls=lengths(200, (2, 3), (2, 3)),
+        buffers=lambda rng: {
+            "values": rng.integers(-8, 8, (200, 64), np.int8),
+            "scales": rng.random((200, 2), np.float32),
+            "zeros": np.zeros((200, 2), np.int8),
+        },
+        shard_bytes=output_bytes(2, 3, 64),
+    ),
+    mean_case("q4_mean", 6000, 256, 32, 128),
     Case(
         name="q4_computed_ids",
         torch=lambda m, ids: q4(m.weight, m.scales, 32, ids + 1, True),
         numpy=lambda m, ids: dequantize_rows(m.weight, m.scales, 32, True, ids + 1),
-        calls=lambda rng: [(rng.integers(-1, 99, (1, n)),) for n in (5, 8, 0, 1, 3)],
-        buffers=one_table(100, 64, 32),
+        calls=lambda rng: [(rng.integers(-1, 199, (1, n)),) for n in (5, 8, 0, 1, 3)],
+        buffers=one_table(200, 64, 32),
         dynamic=({1: Dim("length", min=0, max=8)},),
-        shard_bytes=1000,
+        shard_bytes=output_bytes(8, 64),
     ),
     Case(
         name="q4_computed_ids_odd",
         torch=lambda m, ids, more: q4(m.weight, m.scales, 3, ids - more, False),
         numpy=lambda m, ids, more: dequantize_rows(m.weight, m.scales, 3, False, ids - more),
-        calls=lambda rng: [(rng.integers(30, 40, (2, 3), np.int32), rng.integers(0, 31, (3,), np.int32))],
-        buffers=one_table(40, 6, 3),
-        shard_bytes=32,
+        calls=lambda rng: [(rng.integers(100, 200, (2, 3), np.int32), rng.integers(0, 101, (3,), np.int32))],
+        buffers=one_table(200, 6, 3),
+        shard_bytes=output_bytes(2, 3, 6),
     ),
     Case(
         name="q4_table_twice",
@@ -160,11 +190,12 @@ COMPUTED = [
         numpy=lambda m, ids: (
             dequantize_rows(m.weight, m.scales, 16, True, ids) + dequantize_rows(m.weight, m.scales, 16, False, ids + 1)
         ),
-        calls=lambda rng: [(rng.integers(0, 49, (2, 4)),) for _ in range(2)],
-        buffers=one_table(50, 32, 16),
-        shard_bytes=200,
+        calls=lambda rng: [(rng.integers(0, 199, (2, 4)),) for _ in range(2)],
+        buffers=one_table(200, 32, 16),
+        shard_bytes=output_bytes(2, 4, 32),
     ),
 ]
+
 
 def plain_case(name, rows, width, calls, *, dtype=np.float32, **more) -> Case:
     return Case(
@@ -178,16 +209,16 @@ def plain_case(name, rows, width, calls, *, dtype=np.float32, **more) -> Case:
 
 
 PLAIN = [
-    plain_case("embedding_odd", 23, 7, lengths(23, (2, 3), (2, 3)), shard_bytes=100),
+    plain_case("embedding_odd", 23, 7, lengths(23, (2, 3), (2, 3)), shard_bytes=output_bytes(2, 3, 7)),
     plain_case("embedding_one_wide", 23, 1, lengths(23, (5,))),
-    plain_case("embedding_half", 23, 7, lengths(23, (2, 3), dtype=np.int32), dtype=np.float16, shard_bytes=64),
+    plain_case("embedding_half", 23, 7, lengths(23, (2, 3), dtype=np.int32), dtype=np.float16, shard_bytes=100),
     plain_case(
         "embedding_dynamic",
-        23,
+        300,
         8,
-        lengths(23, *((n,) for n in (5, 0, 64, 1, 2))),
+        lengths(300, *((n,) for n in (5, 0, 64, 1, 2))),
         dynamic=({0: LENGTH},),
-        shard_bytes=100,
+        shard_bytes=output_bytes(64, 8),
     ),
     # The exporter stores the table as float16 and gives float32.
     plain_case(
@@ -205,7 +236,7 @@ PLAIN = [
         numpy=lambda m, ids: m.weight[ids * 2],
         calls=lambda rng: [(rng.integers(0, 12, (2, 3)),) for _ in range(2)],
         buffers=lambda rng: {"weight": rng.random((23, 5), np.float32)},
-        shard_bytes=80,
+        shard_bytes=output_bytes(2, 3, 5),
     ),
 ]
 

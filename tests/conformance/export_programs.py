@@ -10,6 +10,7 @@ import contextlib
 import functools
 import hashlib
 import importlib.metadata
+import inspect
 import json
 import logging
 import os
@@ -33,8 +34,8 @@ DEFAULT_OUT = HERE.parents[1] / "build" / "programs"
 def shared_key() -> str:
     """What every program depends on: how it is made, and the packages that make it."""
     versions = [f"{name} {importlib.metadata.version(name)}" for name in ("torch", "executorch", "numpy", "torchao")]
-    sources = [(HERE / name).read_text() for name in ("case.py", "reference.py", "export_programs.py")]
-    return "\n".join(versions + sources)
+    sources = [(HERE / name).read_text() for name in ("case.py", "reference.py")]
+    return "\n".join([*versions, *sources, inspect.getsource(exporter), inspect.getsource(export_case)])
 
 
 def key_of(case) -> str:
@@ -66,9 +67,7 @@ def exporter():
 
 def export_case(case, out: Path) -> bool:
     """Makes the program's folder, unless it is up to date; tells whether it did."""
-    import torch
-
-    from conformance.case import Function
+    from conformance.case import Function, as_tensor
 
     folder, key = out / case.name, key_of(case)
     with contextlib.suppress(OSError, ValueError):
@@ -79,7 +78,7 @@ def export_case(case, out: Path) -> bool:
     new.mkdir(parents=True, exist_ok=True)
     try:
         buffers, calls = case.make_buffers(), case.make_calls()
-        example = tuple(torch.tensor(array) for array in calls[0])
+        example = tuple(map(as_tensor, calls[0]))
         program = exporter()(Function(case.torch, **buffers), example, case.dynamic, case.options)
         plan = program.executorch_program.execution_plan[0]
         outside = tuple(operator.name for operator in plan.operators)

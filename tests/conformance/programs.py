@@ -7,10 +7,9 @@ from pathlib import Path
 import executorch.runtime
 import numpy as np
 import pytest
-import torch
 
 import nibble
-from conformance.case import Case, as_arrays
+from conformance.case import Case, as_arrays, as_tensor
 from conformance.cases import CASES
 from conformance.export_programs import export_case
 
@@ -25,7 +24,7 @@ class OnExecutorch:
         self._method = self._program.load_method("forward")
 
     def run(self, *inputs: np.ndarray) -> tuple[np.ndarray, ...]:
-        return as_arrays(self._method.execute([torch.from_numpy(np.require(array, None, "C")) for array in inputs]))
+        return as_arrays(self._method.execute([as_tensor(array) for array in inputs]))
 
 
 class OnNibble:

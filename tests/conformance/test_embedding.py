@@ -19,9 +19,9 @@ def test_large_embedding_gives_what_torch_gives(name, route, program):
     exported.check_calls(exported.open(route))
 
 
-@pytest.mark.parametrize("shard_bytes", [48, 49, 96, 1000, 4799, 4800])
+@pytest.mark.parametrize("shard_bytes", [24576, 24600, 30000, 81599, 81600])
 def test_any_shard_size_gives_the_same(shard_bytes, program):
-    # A row is 48 bytes of weights and 12 of scales, and there are 100.
+    # A row is 48 bytes of weights and as many of scales, and there are 1700.
     exported = program("q4_dynamic_length")
     exported.check_calls(OnNibble(exported.path, shard_bytes))
 
@@ -30,10 +30,10 @@ def test_lower_limit_makes_more_buffers(program):
     path = program("q4_dynamic_length").path
     whole = OnNibble(path)
     with_whole = whole.program.live_objects
-    sharded = OnNibble(path, 1000)
+    sharded = OnNibble(path, 24576)
     after = sharded.program.live_objects
     again = OnNibble(path)
-    # Five shards of the weights and two of the scales, in place of one each.
+    # Four shards each of the weights and the scales, in place of one.
     assert (after - with_whole) - (again.program.live_objects - after) >= 5
 
 

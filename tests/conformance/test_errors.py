@@ -24,10 +24,10 @@ def error_of(session, inputs, capfd) -> str:
 
 # Program, operator, shape of the ids, where the bad one is, rows of the table.
 TABLES = [
-    ("q4_dynamic_length", "et_vk.embedding_q4gsw", np.int64, (1, 5), (0, 3), 100),
-    ("q4_dynamic_odd", "et_vk.embedding_q4gsw", np.int32, (64,), (63,), 61),
+    ("q4_dynamic_length", "et_vk.embedding_q4gsw", np.int64, (1, 5), (0, 3), 1700),
+    ("q4_dynamic_odd", "et_vk.embedding_q4gsw", np.int32, (64,), (63,), 2000),
     ("q4_dynamic_two", "et_vk.embedding_q4gsw", np.int64, (4, 7), (2, 6), 61),
-    ("embedding_dynamic", "aten.embedding", np.int64, (2,), (0,), 23),
+    ("embedding_dynamic", "aten.embedding", np.int64, (2,), (0,), 300),
 ]
 
 
@@ -54,13 +54,13 @@ def test_bad_id_from_an_input_is_named(name, op, dtype, shape, place, rows, rout
 def test_bad_id_that_the_graph_computed_is_named(route, program, capfd):
     exported = program("q4_computed_ids")
     session = exported.open(route)
-    for id_, value in [(99, 100), (-2, -1), (1000, 1001), (2**31 - 1, -(2**31)), (-(2**31), -(2**31) + 1)]:
-        ids = np.full((1, 5), 98)
+    for id_, value in [(199, 200), (-2, -1), (1000, 1001), (2**31 - 1, -(2**31)), (-(2**31), -(2**31) + 1)]:
+        ids = np.full((1, 5), 198)
         ids[0, 2] = id_
         sentence = error_of(session, [ids], capfd)
         assert "et_vk.embedding_q4gsw" in sentence
         assert f"[0, 2] is {value}," in sentence
-        assert "100 rows" in sentence
+        assert "200 rows" in sentence
         exported.check_calls(session)
 
 
@@ -91,8 +91,8 @@ def test_bad_id_in_a_table_read_twice_is_named(route, program, capfd):
     exported = program("q4_table_twice")
     session = exported.open(route)
     ids = np.zeros((2, 4), np.int64)
-    ids[1, 3] = 49
-    assert "[1, 3] is 50, but the table has 50 rows" in error_of(session, [ids], capfd)
+    ids[1, 3] = 199
+    assert "[1, 3] is 200, but the table has 200 rows" in error_of(session, [ids], capfd)
     exported.check_calls(session)
 
 
@@ -111,7 +111,7 @@ WRONG_INPUTS = [
     ("dtype", ["a", "ids"], "input 1 is int64, but the program takes float32"),
     ("rank", ["a", "matrix"], "input 1 has shape [1, 5], but the program takes [5]"),
     ("too_large", ["larger", "b"], "input 0 has shape [4, 5], but the program takes"),
-    ("complex", ["a", "complex"], "Input 1 is complex128, but the program takes float32"),
+    ("complex", ["a", "complex"], "input 1 is complex128, but the program takes float32"),
 ]
 
 

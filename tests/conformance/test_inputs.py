@@ -46,6 +46,10 @@ def test_numbers_and_lists(program):
         exported.check(session.run(ids.tolist() or [[]]), expected)
 
 
+def test_program_runs_on_the_adapter_that_was_asked_for(program, device_name):
+    assert OnNibble(program("mul").path).program.device.name == device_name
+
+
 def test_program_tells_its_inputs_and_outputs(program):
     loaded = OnNibble(program("q4_dynamic_two").path).program
     assert [(spec.dtype, spec.shape) for spec in loaded.inputs] == [(np.int64, (5, 64))]

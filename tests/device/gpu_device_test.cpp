@@ -13,7 +13,8 @@ DeviceProfile profile(std::string name, AdapterKind kind) {
 }
 
 TEST(ChooseAdapter, takes_the_best_kind_without_a_selector) {
-  const std::vector<DeviceProfile> all = {profile("llvmpipe", AdapterKind::cpu), profile("UHD", AdapterKind::integrated),
+  const std::vector<DeviceProfile> all = {profile("llvmpipe", AdapterKind::cpu),
+                                          profile("UHD", AdapterKind::integrated),
                                           profile("RTX", AdapterKind::discrete)};
   EXPECT_EQ(*gpu::choose(all, ""), 2U);
   EXPECT_EQ(*gpu::choose(std::span(all).first(2), ""), 1U);
@@ -28,7 +29,8 @@ TEST(ChooseAdapter, knows_index_kind_and_a_part_of_a_name_in_any_case) {
   EXPECT_EQ(*gpu::choose(all, "discrete"), 2U);
   EXPECT_EQ(*gpu::choose(all, "swiftshader"), 1U);
   EXPECT_EQ(*gpu::choose(all, "4090"), 2U) << "a number that is no index may be a part of a name";
-  EXPECT_TRUE(fails_with(gpu::choose(all, "7"), "no device matches \"7\"; there are: 0: llvmpipe (LLVM 15) (cpu), 1: "));
+  EXPECT_TRUE(
+      fails_with(gpu::choose(all, "7"), "no device matches \"7\"; there are: 0: llvmpipe (LLVM 15) (cpu), 1: "));
   EXPECT_TRUE(fails_with(gpu::choose(all, "radeon"), "no device matches \"radeon\""));
   EXPECT_TRUE(fails_with(gpu::choose({}, "cpu"), "no GPU adapter was found"));
 }

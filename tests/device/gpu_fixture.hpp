@@ -83,11 +83,11 @@ inline int add_embedding(BlobBuilder& b, int ids, std::vector<std::uint32_t> sha
   return out;
 }
 
-/// ids of at most [2, 100] -> rows of the table.
-inline BlobBuilder embedding() {
+/// ids of at most [2, most] -> rows of the table.
+inline BlobBuilder embedding(std::uint32_t most = 100) {
   BlobBuilder b;
-  const int ids = b.tensor(DType::i32, {2, 100});
-  const int out = add_embedding(b, ids, {2, 100});
+  const int ids = b.tensor(DType::i32, {2, most});
+  const int out = add_embedding(b, ids, {2, most});
   b.inputs({ids});
   b.outputs({out});
   return b;

@@ -93,7 +93,8 @@ TEST(Plan, names_an_input_that_is_too_large) {
   const auto plan = make(t.b);
   ASSERT_TRUE(plan);
   Stepper stepper(*plan);
-  EXPECT_EQ(stepper.set_shape(0, {1, 10}).error().message, "input 0 has shape [1, 10], but the program takes at most [1, 9]");
+  EXPECT_EQ(stepper.set_shape(0, {1, 10}).error().message,
+            "input 0 has shape [1, 10], but the program takes at most [1, 9]");
   EXPECT_EQ(stepper.set_shape(0, {1}).error().message, "input 0 has shape [1], but the program takes [1, 9]");
 }
 
@@ -229,7 +230,8 @@ TEST(EmbeddingQ4, rejects_wrong_arguments_by_name) {
   {
     auto t = table(10, 64, 32, {2});
     t.b.graph.tensor(1)->shape = {10, 3};
-    EXPECT_MENTIONS(error_of(t.b), "weight_scales has shape [10, 3], but 10 rows of 64 values in groups of 32 need [10, 2]");
+    EXPECT_MENTIONS(error_of(t.b),
+                    "weight_scales has shape [10, 3], but 10 rows of 64 values in groups of 32 need [10, 2]");
   }
   {
     auto t = table(10, 64, 32, {2});

@@ -255,24 +255,24 @@ const BrokenGraph kBrokenGraphs[] = {
     {"shaders", [](BlobBuilder& b) { b.shaders(2); }, "brings 2 shaders of its own"},
 };
 
-class program_blob_broken_bytes : public testing::TestWithParam<BrokenBytes> {};
-class program_blob_broken_graph : public testing::TestWithParam<BrokenGraph> {};
+class BrokenBlobBytes : public testing::TestWithParam<BrokenBytes> {};
+class BrokenBlobGraph : public testing::TestWithParam<BrokenGraph> {};
 
-TEST_P(program_blob_broken_bytes, give_a_sentence) {
+TEST_P(BrokenBlobBytes, give_a_sentence) {
   EXPECT_TRUE(fails_with(read_blob(GetParam().make(), sizes_of(embedding_blob())), GetParam().message));
 }
 
-TEST_P(program_blob_broken_graph, gives_a_sentence) {
+TEST_P(BrokenBlobGraph, gives_a_sentence) {
   auto b = embedding_blob();
   GetParam().change(b);
   EXPECT_TRUE(fails_with(read_blob(b.finish(), sizes_of(b)), GetParam().message));
 }
 
 const auto kName = [](const auto& param_info) { return std::string(param_info.param.name); };
-INSTANTIATE_TEST_SUITE_P(blobs, program_blob_broken_bytes, testing::ValuesIn(kBrokenBytes), kName);
-INSTANTIATE_TEST_SUITE_P(blobs, program_blob_broken_graph, testing::ValuesIn(kBrokenGraphs), kName);
+INSTANTIATE_TEST_SUITE_P(blobs, BrokenBlobBytes, testing::ValuesIn(kBrokenBytes), kName);
+INSTANTIATE_TEST_SUITE_P(blobs, BrokenBlobGraph, testing::ValuesIn(kBrokenGraphs), kName);
 
-TEST(program_blob_damaged, every_truncation_is_refused) {
+TEST(DamagedBlob, every_truncation_is_refused) {
   const auto b = embedding_blob();
   const auto blob = b.finish();
   for (std::size_t size = 0; size < blob.size(); ++size) {
@@ -281,7 +281,7 @@ TEST(program_blob_damaged, every_truncation_is_refused) {
   }
 }
 
-TEST(program_blob_damaged, no_changed_byte_gets_past_the_checks) {
+TEST(DamagedBlob, no_changed_byte_gets_past_the_checks) {
   for (const auto& b : {embedding_blob(), every_kind_blob()}) {
     auto blob = b.finish();
     for (auto& byte : blob) {

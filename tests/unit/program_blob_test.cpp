@@ -12,7 +12,7 @@ namespace {
 
 Result<Graph> read(const BlobBuilder& b) { return read_blob(b.finish(), sizes_of(b)); }
 
-TEST(program_blob, reads_an_embedding_graph) {
+TEST(DelegateBlob, reads_an_embedding_graph) {
   const auto b = embedding_blob();
   const auto graph = read(b);
   ASSERT_TRUE(succeeds(graph));
@@ -28,7 +28,7 @@ TEST(program_blob, reads_an_embedding_graph) {
   EXPECT_TRUE(std::get<bool>(graph->values[5]));
 }
 
-TEST(program_blob, locates_inline_constants_and_keeps_the_keys_of_named_ones) {
+TEST(DelegateBlob, locates_inline_constants_and_keeps_the_keys_of_named_ones) {
   const auto b = embedding_blob();
   const auto blob = b.finish();
   const auto graph = read_blob(blob, sizes_of(b));
@@ -42,7 +42,7 @@ TEST(program_blob, locates_inline_constants_and_keeps_the_keys_of_named_ones) {
   EXPECT_EQ(graph->constants[1].length, 80U);
 }
 
-TEST(program_blob, reads_every_kind_of_value) {
+TEST(DelegateBlob, reads_every_kind_of_value) {
   const auto graph = read(every_kind_blob());
   ASSERT_TRUE(succeeds(graph));
   const auto& values = graph->values;
@@ -66,7 +66,7 @@ TEST(program_blob, reads_every_kind_of_value) {
   EXPECT_EQ(graph->outputs, (std::vector<ValueId>{3, 5, 3}));
 }
 
-TEST(program_blob, absent_fields_mean_zero) {
+TEST(DelegateBlob, absent_fields_mean_zero) {
   // What a FlatBuffer leaves out: bool, constant 0, memory 0.
   BlobBuilder b;
   b.raw_constant(0, 0);
@@ -80,7 +80,7 @@ TEST(program_blob, absent_fields_mean_zero) {
   EXPECT_EQ(std::get<std::int64_t>(graph->values[1]), 0);
 }
 
-TEST(program_blob, keeps_64_bit_device_tensors_for_the_planner_to_refuse) {
+TEST(DelegateBlob, keeps_64_bit_device_tensors_for_the_planner_to_refuse) {
   BlobBuilder b;
   b.tensor(DType::i64, {2});
   b.tensor(DType::f64, {2});
@@ -90,7 +90,7 @@ TEST(program_blob, keeps_64_bit_device_tensors_for_the_planner_to_refuse) {
   EXPECT_EQ(graph->tensor(1)->dtype, DType::f64);
 }
 
-TEST(program_blob, reads_from_any_address) {
+TEST(DelegateBlob, reads_from_any_address) {
   const auto b = embedding_blob();
   const auto blob = b.finish();
   for (std::size_t shift = 1; shift < 8; ++shift) {
@@ -100,7 +100,7 @@ TEST(program_blob, reads_from_any_address) {
   }
 }
 
-TEST(program_blob, reads_64_bit_lists_from_any_address) {
+TEST(DelegateBlob, reads_64_bit_lists_from_any_address) {
   // Moved by 4 bytes, the list begins with its own first number as its length.
   BlobBuilder b;
   b.ints({2, 3, 4});
@@ -120,7 +120,7 @@ TEST(program_blob, reads_64_bit_lists_from_any_address) {
   EXPECT_EQ(std::get<IntList>(graph->values[0]), (IntList{3LL << 32, 4LL << 32}));
 }
 
-TEST(program_blob, takes_the_rest_as_constants_when_the_header_gives_no_size) {
+TEST(DelegateBlob, takes_the_rest_as_constants_when_the_header_gives_no_size) {
   BlobBuilder b;
   b.constant(DType::u8, {16}, std::vector<std::uint8_t>(16, 7));
   auto blob = b.finish();
@@ -130,7 +130,7 @@ TEST(program_blob, takes_the_rest_as_constants_when_the_header_gives_no_size) {
   EXPECT_EQ(graph->constants[0].offset, blob.size() - 16);
 }
 
-TEST(program_blob, several_tensors_may_share_a_constant) {
+TEST(DelegateBlob, several_tensors_may_share_a_constant) {
   BlobBuilder b;
   b.constant(DType::u8, {4, 4}, std::vector<std::uint8_t>(16, 7));
   b.raw_tensor({.datatype = 1, .dims = {16}, .constant_id = 0});
@@ -138,7 +138,7 @@ TEST(program_blob, several_tensors_may_share_a_constant) {
   EXPECT_TRUE(succeeds(read(b)));
 }
 
-TEST(program_blob, an_empty_graph_is_valid) { EXPECT_TRUE(succeeds(read(BlobBuilder{}))); }
+TEST(DelegateBlob, an_empty_graph_is_valid) { EXPECT_TRUE(succeeds(read(BlobBuilder{}))); }
 
 }  // namespace
 }  // namespace nibble::test

@@ -15,7 +15,7 @@ namespace nibble::test {
 namespace {
 
 /// A folder of its own for each test.
-class program_file : public testing::Test {
+class ProgramFile : public testing::Test {
  protected:
   void SetUp() override {
     std::string name = (std::filesystem::temp_directory_path() / "nibble-test-XXXXXX").string();
@@ -50,7 +50,7 @@ std::size_t resident_pages(const MappedFile& file) {
   return 0;
 }
 
-TEST_F(program_file, maps_a_file) {
+TEST_F(ProgramFile, maps_a_file) {
   const Bytes bytes(10000, std::byte{42});
   auto file = MappedFile::open(write(bytes));
   ASSERT_TRUE(succeeds(file));
@@ -58,7 +58,7 @@ TEST_F(program_file, maps_a_file) {
   EXPECT_TRUE(std::ranges::equal(moved.bytes(), bytes));
 }
 
-TEST_F(program_file, says_why_it_cannot_be_opened) {
+TEST_F(ProgramFile, says_why_it_cannot_be_opened) {
   EXPECT_TRUE(
       fails_with(MappedFile::open((folder_ / "nothing").string()), "cannot be opened: No such file or directory"));
   EXPECT_TRUE(fails_with(MappedFile::open(folder_.string()), "is a folder, not a file"));
@@ -72,7 +72,7 @@ TEST_F(program_file, says_why_it_cannot_be_opened) {
   }
 }
 
-TEST_F(program_file, a_missing_file_is_an_io_error_and_an_empty_one_an_invalid_program) {
+TEST_F(ProgramFile, a_missing_file_is_an_io_error_and_an_empty_one_an_invalid_program) {
   const auto missing = MappedFile::open((folder_ / "nothing").string());
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().code, ErrorCode::io);
@@ -81,7 +81,7 @@ TEST_F(program_file, a_missing_file_is_an_io_error_and_an_empty_one_an_invalid_p
   EXPECT_EQ(empty.error().code, ErrorCode::invalid_program);
 }
 
-TEST_F(program_file, gives_the_bytes_of_constants) {
+TEST_F(ProgramFile, gives_the_bytes_of_constants) {
   auto mapped = MappedFile::open(write(make_pte(embedding_blob())));
   ASSERT_TRUE(succeeds(mapped));
   const auto file = std::make_shared<const MappedFile>(std::move(*mapped));
@@ -100,7 +100,7 @@ TEST_F(program_file, gives_the_bytes_of_constants) {
   EXPECT_FALSE(constants.open(2));
 }
 
-TEST_F(program_file, gives_back_the_pages_of_consumed_constants) {
+TEST_F(ProgramFile, gives_back_the_pages_of_consumed_constants) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   Bytes bytes(64 * page);
   for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i / page);

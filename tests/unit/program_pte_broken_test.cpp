@@ -178,22 +178,22 @@ const BrokenProgram kBrokenPrograms[] = {
     {"column_major", [](Pte& p) { input(p).dim_order = {1, 0}; }, "is not stored row by row"},
 };
 
-class program_pte_broken_bytes : public testing::TestWithParam<BrokenBytes> {};
-class program_pte_broken_program : public testing::TestWithParam<BrokenProgram> {};
+class BrokenPteBytes : public testing::TestWithParam<BrokenBytes> {};
+class BrokenPteProgram : public testing::TestWithParam<BrokenProgram> {};
 
-TEST_P(program_pte_broken_bytes, give_a_sentence) {
+TEST_P(BrokenPteBytes, give_a_sentence) {
   EXPECT_TRUE(fails_with(read_program(GetParam().make()), GetParam().message));
 }
 
-TEST_P(program_pte_broken_program, gives_a_sentence) {
+TEST_P(BrokenPteProgram, gives_a_sentence) {
   auto pte = describe(embedding_blob());
   GetParam().change(pte);
   EXPECT_TRUE(fails_with(read_program(write_pte(pte)), GetParam().message));
 }
 
 const auto kName = [](const auto& param_info) { return std::string(param_info.param.name); };
-INSTANTIATE_TEST_SUITE_P(files, program_pte_broken_bytes, testing::ValuesIn(kBrokenBytes), kName);
-INSTANTIATE_TEST_SUITE_P(files, program_pte_broken_program, testing::ValuesIn(kBrokenPrograms), kName);
+INSTANTIATE_TEST_SUITE_P(files, BrokenPteBytes, testing::ValuesIn(kBrokenBytes), kName);
+INSTANTIATE_TEST_SUITE_P(files, BrokenPteProgram, testing::ValuesIn(kBrokenPrograms), kName);
 
 Pte small_file() {
   auto pte = describe(every_kind_blob());
@@ -201,7 +201,7 @@ Pte small_file() {
   return pte;
 }
 
-TEST(program_pte_damaged, every_truncation_is_refused) {
+TEST(DamagedPte, every_truncation_is_refused) {
   for (const auto& file : {make_pte(embedding_blob()), write_pte(small_file())}) {
     for (std::size_t size = 0; size < file.size(); ++size) {
       const Bytes cut(file.begin(), file.begin() + static_cast<std::ptrdiff_t>(size));
@@ -210,7 +210,7 @@ TEST(program_pte_damaged, every_truncation_is_refused) {
   }
 }
 
-TEST(program_pte_damaged, no_changed_byte_puts_a_constant_outside_the_file) {
+TEST(DamagedPte, no_changed_byte_puts_a_constant_outside_the_file) {
   for (auto file : {make_pte(embedding_blob()), write_pte(small_file())}) {
     for (auto& byte : file) {
       const auto good = byte;

@@ -23,7 +23,7 @@ BlobBuilder two_by_two() {
   return b;
 }
 
-TEST(program_pte, reads_a_file_and_locates_its_constants) {
+TEST(PteFile, reads_a_file_and_locates_its_constants) {
   const auto file = make_pte(embedding_blob());
   const auto program = read_program(file);
   ASSERT_TRUE(succeeds(program));
@@ -48,7 +48,7 @@ TEST(program_pte, reads_a_file_and_locates_its_constants) {
   }
 }
 
-TEST(program_pte, reads_in_stages_without_the_rest_of_the_file) {
+TEST(PteFile, reads_in_stages_without_the_rest_of_the_file) {
   const auto file = make_pte(embedding_blob());
   const auto head = read_head(std::span(file).first(kHeadBytes), file.size());
   ASSERT_TRUE(succeeds(head));
@@ -62,7 +62,7 @@ TEST(program_pte, reads_in_stages_without_the_rest_of_the_file) {
   EXPECT_TRUE(succeeds(join(*container, *graph)));
 }
 
-TEST(program_pte, reads_integers_at_both_ends_and_dynamic_shapes) {
+TEST(PteFile, reads_integers_at_both_ends_and_dynamic_shapes) {
   const auto program = read_program(make_pte(every_kind_blob(), {.dynamic = true}));
   ASSERT_TRUE(succeeds(program));
   EXPECT_TRUE(program->inputs[0].dynamic);
@@ -72,7 +72,7 @@ TEST(program_pte, reads_integers_at_both_ends_and_dynamic_shapes) {
   EXPECT_EQ(program->output_sources[2].index, 2U);
 }
 
-TEST(program_pte, an_integer_may_come_as_a_tensor_of_one_element) {
+TEST(PteFile, an_integer_may_come_as_a_tensor_of_one_element) {
   auto pte = describe(every_kind_blob());
   pte.methods[0].values[1] = PteTensor{.scalar_type = 4, .sizes = {1}, .dim_order = {0}};
   EXPECT_TRUE(succeeds(read_program(write_pte(pte))));
@@ -81,7 +81,7 @@ TEST(program_pte, an_integer_may_come_as_a_tensor_of_one_element) {
                          "input 1 of the delegate is an integer, but the method passes a float32"));
 }
 
-TEST(program_pte, the_delegate_may_lie_inside_the_program) {
+TEST(PteFile, the_delegate_may_lie_inside_the_program) {
   auto pte = describe(two_by_two());
   pte.inline_blobs.push_back(pte.segments[0].bytes);
   pte.segments.clear();
@@ -92,7 +92,7 @@ TEST(program_pte, the_delegate_may_lie_inside_the_program) {
   }
 }
 
-TEST(program_pte, follows_inputs_and_outputs_in_any_order) {
+TEST(PteFile, follows_inputs_and_outputs_in_any_order) {
   // method (0, 1, 2) -> [difference, 1, sum, sum, 7]; the delegate takes 2 and 0.
   auto pte = describe(two_by_two());
   auto& method = pte.methods[0];
@@ -116,7 +116,7 @@ TEST(program_pte, follows_inputs_and_outputs_in_any_order) {
   EXPECT_TRUE(program->outputs[4].is_int);
 }
 
-TEST(program_pte, gives_constant_methods_as_json) {
+TEST(PteFile, gives_constant_methods_as_json) {
   auto pte = describe(two_by_two());
   pte.methods.push_back(constant_method("get_vocab_size", {std::int64_t{32000}}));
   pte.methods.push_back(constant_method("use_kv_cache", {true}));
@@ -137,7 +137,7 @@ TEST(program_pte, gives_constant_methods_as_json) {
   EXPECT_EQ(methods[4].values, (std::vector<std::string>{"[-3, -3]", "[0.5]", "-3", "[true, false]", "null"}));
 }
 
-TEST(program_pte, takes_forward_or_the_only_method_or_the_one_asked_for) {
+TEST(PteFile, takes_forward_or_the_only_method_or_the_one_asked_for) {
   auto pte = describe(two_by_two());
   pte.methods[0].name = "encode";
   pte.methods.push_back(constant_method("size", {std::int64_t{1}}));
@@ -155,7 +155,7 @@ TEST(program_pte, takes_forward_or_the_only_method_or_the_one_asked_for) {
   EXPECT_TRUE(fails_with(read_program(write_pte(pte), "train"), "no method 'train'"));
 }
 
-TEST(program_pte, names_all_operators_outside_the_delegate) {
+TEST(PteFile, names_all_operators_outside_the_delegate) {
   auto pte = describe(two_by_two());
   auto& method = pte.methods[0];
   method.operators = {{"aten::mean", "out"}, {"aten::unused", "out"}, {"aten::argmax", ""}, {"aten::mean", "out"}};
@@ -166,7 +166,7 @@ TEST(program_pte, names_all_operators_outside_the_delegate) {
   EXPECT_EQ(program.error().code, ErrorCode::unsupported);
 }
 
-TEST(program_pte, counts_the_delegate_calls) {
+TEST(PteFile, counts_the_delegate_calls) {
   auto pte = describe(two_by_two());
   pte.methods[0].calls.push_back(pte.methods[0].calls[0]);
   EXPECT_TRUE(fails_with(read_program(write_pte(pte)), "method 'forward' has 2 delegate calls"));
@@ -174,7 +174,7 @@ TEST(program_pte, counts_the_delegate_calls) {
   EXPECT_TRUE(fails_with(read_program(write_pte(pte)), "method 'forward' has 0 delegate calls"));
 }
 
-TEST(program_pte, a_dimension_of_one_may_stand_anywhere_in_the_order) {
+TEST(PteFile, a_dimension_of_one_may_stand_anywhere_in_the_order) {
   auto pte = describe(every_kind_blob());
   std::get<PteTensor>(pte.methods[0].values[0]).dim_order = {1, 0};
   EXPECT_TRUE(succeeds(read_program(write_pte(pte))));

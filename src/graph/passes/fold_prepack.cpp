@@ -12,7 +12,8 @@ Status fold_prepack(Graph& graph) {
       continue;
     }
     if (node.args.size() != 2) {
-      return fail(ErrorCode::invalid_program, "{}: takes 2 arguments, but the program gives {}", node.op, node.args.size());
+      return fail(ErrorCode::invalid_program, "{}: takes 2 arguments, but the program gives {}", node.op,
+                  node.args.size());
     }
     const auto* source = graph.tensor(node.args[0]);
     auto* target = graph.tensor(node.args[1]);
@@ -21,8 +22,9 @@ Status fold_prepack(Graph& graph) {
     }
     const bool is_input = std::ranges::find(graph.inputs, node.args[1]) != graph.inputs.end();
     if (source->dtype != target->dtype || !(source->shape == target->shape) || target->constant >= 0 || is_input) {
-      return fail(ErrorCode::invalid_program, "{}: the output must be a tensor of its own like the constant ({} {}), but it is {} {}",
-                  node.op, source->dtype, source->shape, target->dtype, target->shape);
+      return fail(ErrorCode::invalid_program,
+                  "{}: the output must be a tensor of its own like the constant ({} {}), but it is {} {}", node.op,
+                  source->dtype, source->shape, target->dtype, target->shape);
     }
     target->constant = source->constant;
   }

@@ -1,0 +1,233 @@
+"""The Python package by itself: loading, errors, sessions, quantizing and exporting."""
+
+import threading
+
+import numpy as np
+import pytest
+import torch
+
+import nibble
+from conformance.programs import OnExecutorch
+from conformance.test_plugin import python
+
+
+def test_runs_a_program_without_torch(program):
+    exported = program("q4_dynamic_length")
+    code = """
+import sys, numpy, nibble
+program = nibble.load(sys.argv[1] + "/model.pte")
+result = program(numpy.load(sys.argv[1] + "/in0_0.npy"))
+assert numpy.array_equal(result, numpy.load(sys.argv[1] + "/torch0_0.npy"))
+assert not {"torch", "executorch", "wgpu"} & set(sys.modules)
+"""
+    done = python(code, exported.folder)
+    assert done.returncode == 0, done.stderr
+
+
+def test_import_is_light():
+    code = "import numpy, time; start = time.perf_counter(); import nibble; print(time.perf_counter() - start)"
+    assert min(float(python(code).stdout) for _ in range(5)) < 0.1
+
+
+def test_devices_are_described(device_name):
+    device = nibble.devices()[0]
+    assert (device.index, device.name) == (0, device_name)
+    assert device.kind in ("discrete", "integrated", "cpu", "unknown")
+    assert device.profile["max_storage_binding_size"] >= 128 << 20
+
+
+@pytest.mark.parametrize("choose", [lambda d: d, lambda d: d.index, lambda d: d.kind, lambda d: d.name[:9].lower()])
+def test_device_is_chosen(choose, program):
+    device = nibble.devices()[0]
+    with nibble.load(program("q4_dynamic_length").path, choose(device)) as loaded:
+        assert loaded.device == device
+
+
+def test_unknown_device_is_an_error_with_all_names(program):
+    with pytest.raises(nibble.NibbleError, match='no device matches "abacus"') as error:
+        nibble.load(program("q4_dynamic_length").path, "abacus")
+    assert error.value.code == "invalid_argument"
+    assert nibble.devices()[0].name in str(error.value)
+
+
+def test_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(nibble.NibbleError, match=r"absent\.pte") as error:
+        nibble.load(tmp_path / "absent.pte")
+    assert error.value.code == "io"
+
+
+def test_file_that_is_no_program_is_named(tmp_path):
+    (tmp_path / "no.pte").write_bytes(b"no program at all" * 10)
+    with pytest.raises(nibble.NibbleError) as error:
+        nibble.load(tmp_path / "no.pte")
+    assert error.value.code == "invalid_program"
+
+
+def test_progress_goes_up_to_the_whole(program):
+    seen = []
+    nibble.load(program("q4_dynamic_length").path, on_progress=lambda done, total: seen.append((done, total)))
+    done, totals = zip(*seen, strict=True)
+    assert list(done) == sorted(done)
+    assert set(totals) == {done[-1]}
+
+
+def test_exception_in_progress_ends_the_load(program):
+    def stop(done, total):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        nibble.load(program("q4_dynamic_length").path, on_progress=stop)
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        ([[1.5]], "input 0 is float64, but the program takes"),
+        ([["one"]], "input 0 is <U3, but the program takes int64"),
+        ([[2**63]], "input 0 is uint64, but the program takes int64"),
+        (np.zeros((1,) * 9, np.int64), "input 0 has 9 dimensions, but the most is 8"),
+    ],
+)
+def test_value_that_is_no_input_is_named(value, sentence, program):
+    loaded = nibble.load(program("q4_dynamic_length").path)
+    with pytest.raises(nibble.NibbleError) as error:
+        loaded(value)
+    assert sentence in str(error.value)
+    assert error.value.code == "invalid_argument"
+
+
+def test_closed_program_says_so_and_its_sessions_live_on(program):
+    exported = program("q4_dynamic_length")
+    inputs, expected = exported.calls()[0]
+    loaded = nibble.load(exported.path)
+    session = loaded.session()
+    loaded.close()
+    loaded.close()
+    with pytest.raises(nibble.NibbleError, match="this program is closed"):
+        loaded(*inputs)
+    exported.check((session(*inputs),), expected)
+    session.close()
+    with pytest.raises(nibble.NibbleError, match="this session is closed"):
+        session(*inputs)
+
+
+def test_sessions_in_many_threads(program):
+    exported = program("q4_mean")
+    loaded = nibble.load(exported.path)
+    failures = []
+
+    def work(session):
+        try:
+            for inputs, expected in exported.calls():
+                exported.check((session(*inputs),), expected)
+        except BaseException as error:
+            failures.append(error)
+
+    # The last two share a session, and take turns.
+    sessions = [loaded.session(), loaded.session(), loaded, loaded]
+    threads = [threading.Thread(target=work, args=(session,)) for session in sessions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+@pytest.mark.parametrize(("width", "group_size"), [(64, 32), (10, 5), (6, 1), (30, 30), (256, 32)])
+def test_quantizing_keeps_within_half_a_step_or_clips_little(width, group_size):
+    table = np.random.default_rng(width).standard_normal((50, width)).astype(np.float32)
+    packed, scales = nibble.quantize_q4(table, group_size)
+    assert packed.shape == (50, width // 2)
+    assert scales.shape == (50, width // group_size)
+    error = np.abs(nibble.dequantize_q4(packed, scales, group_size) - table)
+    # With the coarsest step tried, nothing is off by more than half of it; the step chosen must not be worse in all.
+    coarse = np.repeat(np.abs(table.reshape(50, -1, group_size)).max(-1), group_size, axis=1) / 7
+    assert np.square(error).sum() <= np.square(coarse / 2).sum()
+    assert (error <= coarse + 1e-6).all()
+
+
+def test_quantizing_what_is_quantized_changes_nothing():
+    rng = np.random.default_rng(0)
+    nibbles = rng.integers(1, 16, (20, 64), np.uint8)
+    nibbles[:, ::32] = 15  # every group reaches 7 steps
+    scales = rng.random((20, 2), np.float32) + np.float32(0.1)
+    table = nibble.dequantize_q4(nibbles[:, 0::2] | (nibbles[:, 1::2] << 4), scales)
+    again = nibble.dequantize_q4(*nibble.quantize_q4(table))
+    np.testing.assert_allclose(again, table, rtol=1e-6)
+
+
+def test_zeros_and_tiny_numbers_quantize():
+    table = np.zeros((3, 64), np.float32)
+    table[1] = 1e-45
+    packed, scales = nibble.quantize_q4(table)
+    assert np.isfinite(scales).all()
+    assert np.abs(nibble.dequantize_q4(packed, scales)).max() < 1e-43
+
+
+@pytest.mark.parametrize(
+    ("table", "group_size", "sentence"),
+    [
+        (np.zeros((2, 7), np.float32), 7, "must be even"),
+        (np.zeros((2, 8), np.float32), 3, "a multiple of the group size"),
+        (np.zeros((2, 8), np.int32), 4, "must be float"),
+        (np.zeros(8, np.float32), 4, "must be float"),
+        (np.full((2, 8), np.nan, np.float32), 4, "not finite"),
+    ],
+)
+def test_table_that_cannot_be_quantized_is_refused(table, group_size, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        nibble.quantize_q4(table, group_size)
+
+
+@pytest.mark.parametrize("reduce", [None, "mean"])
+def test_exported_embedding_gives_the_dequantized_rows(reduce, tmp_path):
+    table = np.random.default_rng(7).standard_normal((50, 64)).astype(np.float32)
+    path = tmp_path / "table.pte"
+    exported = nibble.export_embedding(torch.from_numpy(table), 16, path, reduce=reduce, max_length=10)
+    assert exported.not_delegated == []
+    assert path.read_bytes() == exported.buffer
+    rows = nibble.dequantize_q4(*nibble.quantize_q4(table, 16), 16)
+    loaded = nibble.load(path)
+    assert loaded.constants == {"get_vocab_size": 50}
+    assert loaded.inputs[0].shape == (1, 10)
+    stock = OnExecutorch(path)
+    for ids in ([[3, 49, 3]], [[0]], [list(range(10))]):
+        wanted = rows[ids]
+        if reduce == "mean":
+            wanted = wanted.mean(1, keepdims=True)
+        np.testing.assert_allclose(loaded(ids), wanted, rtol=1e-5, atol=1e-6)
+        np.testing.assert_array_equal(stock.run(np.array(ids))[0], loaded(ids))
+
+
+def test_export_says_what_is_not_delegated(tmp_path):
+    class Partly(torch.nn.Module):
+        def forward(self, x):
+            return (x + 1).mean(0)
+
+    path = tmp_path / "partly.pte"
+    with pytest.warns(UserWarning, match=r"not delegated: aten.mean.dim \(node"):
+        exported = nibble.export(Partly(), (torch.ones(3, 4),), path=path)
+    assert len(exported.not_delegated) == 1
+    with pytest.raises(nibble.NibbleError, match="mean") as error:
+        nibble.load(path)
+    assert error.value.code == "unsupported"
+    np.testing.assert_allclose(OnExecutorch(path).run(np.ones((3, 4), np.float32))[0], np.full(4, 2, np.float32))
+
+
+def test_export_takes_dynamic_shapes_and_constant_methods(tmp_path):
+    class Add(torch.nn.Module):
+        def forward(self, a, b):
+            return a + b, a - b
+
+    length = torch.export.Dim("length", max=8)
+    path = tmp_path / "add.pte"
+    nibble.export(
+        Add(), (torch.ones(3), torch.ones(3)), ({0: length}, {0: length}), path, constant_methods={"get_one": 1}
+    )
+    loaded = nibble.load(path)
+    assert loaded.constants == {"get_one": 1}
+    for n in (8, 1, 5):
+        a, b = np.arange(n, dtype=np.float32), np.full(n, 2, np.float32)
+        total, difference = loaded(a, b)
+        np.testing.assert_array_equal(total, a + b)
+        np.testing.assert_array_equal(difference, a - b)
