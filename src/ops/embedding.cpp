@@ -42,7 +42,7 @@ struct Q4Params {
 // How many words of eight nibbles a thread unpacks. A GPU wants neighbouring lanes to store to neighbouring addresses:
 // one word is 32 bytes of output for each lane. A CPU adapter saves index arithmetic with longer runs; there four words
 // (one vec4 load, one scale, eight vec4 stores) measured fastest.
-std::uint32_t words_per_thread(const OpContext& op, std::int64_t width, std::int64_t group_size) {
+std::uint64_t words_per_thread(const OpContext& op, std::int64_t width, std::int64_t group_size) {
   return op.profile().kind == AdapterKind::cpu && width % 32 == 0 && group_size % 32 == 0 ? 4 : 1;
 }
 

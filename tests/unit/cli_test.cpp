@@ -178,8 +178,9 @@ TEST(CommandLine, half_values_are_printed) {
 }
 
 TEST(CommandLine, inputs_are_bound_in_order) {
-  const std::vector<TensorInfo> wanted{
-      {.dtype = DType::f32, .shape = {2}}, {.dtype = DType::i64, .is_int = true}, {.dtype = DType::f32, .shape = {1}}};
+  const std::vector<TensorInfo> wanted{{.dtype = DType::f32, .shape = {2}},
+                                       {.dtype = DType::i64, .shape = {}, .is_int = true},
+                                       {.dtype = DType::f32, .shape = {1}}};
   const auto arrays = [](std::size_t count) {
     std::vector<Array> all;
     for (std::size_t i = 0; i < count; ++i) {
