@@ -1,0 +1,185 @@
+"""Builds the npm package of web/ into web/dist: build_web.py [--wasm-only].
+
+The planner is compiled to WebAssembly by the PyPI package ziglang, the TypeScript is checked by tsc and bundled by
+esbuild. Everything in between lies in build/web, and only what changed is made again.
+"""
+
+import argparse
+import importlib.util
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from compile_wasm import DEFINES, NATIVE_ONLY, system_headers
+from ninja_file import escape, run_ninja
+
+ROOT = Path(__file__).resolve().parent.parent
+OUTPUT = ROOT / "build" / "web"
+WEB = ROOT / "web"
+DIST = WEB / "dist"
+# By one name whatever the caller used: it is part of the commands that decide what is made again.
+PYTHON = Path(sys.prefix) / "bin" / "python3"
+
+# The room `web` is compiled here only. What prints plans for people stays at home.
+ROOMS = ("graph", "program", "plan", "ops", "web")
+LEFT_OUT = (*NATIVE_ONLY, "src/plan/print.cpp")
+SCHEMAS = ("backends/vulkan/serialization/schema.fbs", "schema/scalar_type.fbs", "schema/program.fbs")
+COMPILE = "-target wasm32-wasi -std=c++23 -Oz -g0 -flto -fno-exceptions -fno-rtti -Wall -Wextra -Werror -Wshadow"
+# With a fixed separator, {fmt} does without std::locale, which is as large as the planner; and no message has long
+# doubles or numbers of 128 bits.
+SMALL = "-DFMT_STATIC_THOUSANDS_SEPARATOR=44 -DFMT_USE_INT128=0 -DFMT_USE_LONG_DOUBLE=0"
+# The compiler's own choice is a stack of 16 MB; nothing here nests deeply.
+LINK = "-target wasm32-wasi -Oz -flto -mexec-model=reactor -Wl,--gc-sections -Wl,-z,stack-size=1048576 -s"
+
+
+def quote(*words: object) -> str:
+    return " ".join(shlex.quote(str(word)) for word in words)
+
+
+def build_line(
+    outputs: list[Path], rule: str, inputs: list[Path], implicit=(), order=(), **variables: str
+) -> list[str]:
+    """One build statement; `implicit` inputs are not in $in, `order` ones only have to be there."""
+
+    def paths(items) -> str:
+        return " ".join(escape(str(item)) for item in items)
+
+    line = f"build {paths(outputs)}: {rule} {paths(inputs)}"
+    line += f" | {paths(implicit)}" if implicit else ""
+    line += f" || {paths(order)}" if order else ""
+    return [line, *(f"  {name} = {value}" for name, value in variables.items())]
+
+
+def view(folder: Path) -> Path:
+    """An include folder with just these rooms."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for room in ROOMS:
+        if not (folder / room).exists():
+            (folder / room).symlink_to(ROOT / "src" / room)
+    return folder
+
+
+def generated_lines(generated: Path) -> tuple[list[str], list[Path]]:
+    """Statements for the headers that are made, and their paths."""
+    wheel = Path(next(iter(importlib.util.find_spec("executorch").submodule_search_locations)))
+    wire, embed = ROOT / "scripts" / "wire.py", ROOT / "cmake" / "EmbedWgsl.cmake"
+    headers, lines = [generated / "wire.hpp"], []
+    lines += build_line(
+        [headers[0], generated / "wire.ts"],
+        "run",
+        [WEB / "wire.json"],
+        [wire],
+        what=quote(PYTHON, wire, WEB / "wire.json", generated),
+        restat="1",
+    )
+    for schema in (wheel / name for name in SCHEMAS):
+        headers.append(generated / f"{schema.stem}_generated.h")
+        command = quote("flatc", "--cpp", "--scoped-enums", "-I", schema.parent, "-o", generated, schema)
+        lines += build_line([headers[-1]], "run", [schema], what=command)
+    for room in ("plan", "ops"):
+        kernels = sorted((ROOT / "src" / room).glob("*.wgsl"))
+        headers.append(generated / room / "wgsl.hpp")
+        files = "|".join(str(path) for path in kernels)
+        command = quote("cmake", f"-DOUT={headers[-1]}", f"-DFILES={files}", "-P", embed)
+        lines += build_line([headers[-1]], "run", kernels, [embed], what=command)
+    return lines, headers
+
+
+def wasm_lines() -> list[str]:
+    generated = OUTPUT / "generated"
+    lines, headers = generated_lines(generated)
+    system = system_headers(OUTPUT / "include")
+    includes = ["-isystem", system, "-isystem", generated, f"-I{view(OUTPUT / 'rooms')}", f"-I{ROOT / 'include'}"]
+    compiler = f"{quote(PYTHON)} -m ziglang c++"
+    flags = f"{COMPILE} {DEFINES} {SMALL} {quote(*includes)}"
+    lines += [
+        "rule compile",
+        f"  command = {compiler} {flags} $includes -MD -MF $out.d -c $in -o $out",
+        "  depfile = $out.d",
+        "  deps = gcc",
+        "  description = $in",
+        "rule link",
+        f"  command = {compiler} {LINK} $in -o $out",
+        "  description = $out",
+    ]
+    objects = []
+    for source in (path for room in ROOMS for path in sorted((ROOT / "src" / room).rglob("*.cpp"))):
+        name = str(source.relative_to(ROOT))
+        if name in LEFT_OUT:
+            continue
+        objects.append(OUTPUT / "objects" / f"{name.replace('/', '-')}.o")
+        room = source.relative_to(ROOT / "src").parts[0]
+        lines += build_line([objects[-1]], "compile", [source], order=headers, includes=quote(f"-I{generated / room}"))
+    return lines + build_line([OUTPUT / "nibble.wasm"], "link", objects)
+
+
+def package_lines() -> list[str]:
+    sources = [*sorted((WEB / "src").glob("*.ts")), OUTPUT / "generated" / "wire.ts"]
+    tools = WEB / "node_modules" / ".bin"
+    types = OUTPUT / "types"
+    # Declarations are laid out by folders from the root, because the generated part is not in web/src.
+    emit = quote(tools / "tsc", "--project", WEB, "--rootDir", ROOT, "--outDir", types)
+    emit += " --noEmit false --emitDeclarationOnly --declaration"
+    # What the package's users see of it; the rest is between its own files.
+    public = [types / "web" / "src" / f"{name}.d.ts" for name in ("index", "types", "errors")]
+    take = f"mkdir -p {quote(DIST / 'types')} && cp {quote(*public, DIST / 'types')}"
+    bundle = quote(
+        tools / "esbuild",
+        WEB / "src" / "index.ts",
+        f"--tsconfig={WEB / 'tsconfig.json'}",
+        "--bundle",
+        "--format=esm",
+        "--target=es2022",
+        "--minify",
+        "--external:node:*",
+        "--sourcemap",
+        "--log-level=warning",
+        f"--outfile={DIST / 'nibble.js'}",
+    )
+    config = [WEB / "tsconfig.json", WEB / "package-lock.json"]
+    lines = build_line(
+        [types / "web" / "src" / "index.d.ts"],
+        "run",
+        sources,
+        config,
+        what=f"{emit} && {take}",
+    )
+    lines += build_line([DIST / "nibble.js"], "run", sources, config, what=bundle)
+    wasm = OUTPUT / "nibble.wasm"
+    return lines + build_line(
+        [DIST / "nibble.wasm"], "run", [wasm], what=quote("install", "-m", "644", wasm, DIST / "nibble.wasm")
+    )
+
+
+def install_node_packages() -> None:
+    """What package-lock.json names, unless it is there."""
+    stamp = WEB / "node_modules" / ".package-lock.json"
+    lock = WEB / "package-lock.json"
+    if stamp.exists() and stamp.stat().st_mtime >= lock.stat().st_mtime:
+        return
+    own = PYTHON.with_name("npm")
+    npm = str(own) if own.exists() else shutil.which("npm")
+    if npm is None:
+        raise SystemExit("npm is not installed: install Node 20 or newer")
+    subprocess.run([npm, "ci", "--prefer-offline", "--no-audit", "--no-fund"], cwd=WEB, check=True)
+    stamp.touch()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Builds web/dist.")
+    parser.add_argument(
+        "--wasm-only", action="store_true", help="stop at build/web/nibble.wasm and the generated files"
+    )
+    arguments = parser.parse_args()
+    lines = ["rule run", "  command = $what", "  description = $out", *wasm_lines()]
+    if not arguments.wasm_only:
+        install_node_packages()
+        DIST.mkdir(exist_ok=True)
+        lines += package_lines()
+    return run_ninja(OUTPUT, lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

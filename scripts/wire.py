@@ -1,0 +1,217 @@
+"""Both sides of the layout in which plans leave the planner: wire.py WIRE_JSON OUTPUT_FOLDER.
+
+Makes wire.hpp and wire.ts. A record is laid out as wasm32 lays out a struct. Its fields are u8, u32, u64, i64, f64 or
+bool (a u32), an enum (a u32), another record, fixed arrays of numbers (`u32[3]`), texts (address, bytes) and lists
+(address, count).
+"""
+
+import json
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+SCALARS = {
+    "u8": (1, "std::uint8_t", "number", "{view}.getUint8({at})"),
+    "u32": (4, "std::uint32_t", "number", "{view}.getUint32({at}, true)"),
+    "bool": (4, "std::uint32_t", "boolean", "{view}.getUint32({at}, true) !== 0"),
+    "u64": (8, "std::uint64_t", "number", "readU64({view}, {at})"),
+    "i64": (8, "std::int64_t", "bigint", "{view}.getBigInt64({at}, true)"),
+    "f64": (8, "double", "number", "{view}.getFloat64({at}, true)"),
+}
+
+CPP_HEAD = """// Made from web/wire.json by scripts/wire.py.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "plan/plan.hpp"
+#include "program/program.hpp"
+
+namespace nibble::wire {
+
+static_assert(sizeof(void*) == 4, "records cross from wasm32");
+
+/// Texts and lists belong to somebody else.
+template <class T>
+struct List {
+  List() = default;
+  List(std::span<const T> items) : data(items.data()), count(static_cast<std::uint32_t>(items.size())) {}
+  const T* data = nullptr;
+  std::uint32_t count = 0;
+};
+
+struct Text {
+  Text() = default;
+  Text(std::string_view text) : data(text.data()), bytes(static_cast<std::uint32_t>(text.size())) {}
+  const char* data = nullptr;
+  std::uint32_t bytes = 0;
+};
+"""
+
+TS_HEAD = """// Made from web/wire.json by scripts/wire.py.
+
+const decoder = new TextDecoder();
+
+function readU64(view: DataView, at: number): number {
+  return view.getUint32(at, true) + view.getUint32(at + 4, true) * 0x100000000;
+}
+
+function readText(view: DataView, at: number): string {
+  const bytes = view.getUint32(at + 4, true);
+  return bytes === 0 ? "" : decoder.decode(new Uint8Array(view.buffer, view.getUint32(at, true), bytes));
+}
+
+function readList<T>(view: DataView, at: number, size: number, read: (view: DataView, at: number) => T): T[] {
+  const data = view.getUint32(at, true);
+  return Array.from({ length: view.getUint32(at + 4, true) }, (_, i) => read(view, data + i * size));
+}
+
+function readArray<T>(at: number, size: number, count: number, read: (at: number) => T): T[] {
+  return Array.from({ length: count }, (_, i) => read(at + i * size));
+}
+"""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How a field's type looks on both sides."""
+
+    size: int
+    align: int
+    cpp: str
+    ts: str
+    read: str  # an expression with {view} and {at}
+    write: str = ""  # a statement with {view}, {at} and {value}; empty where only the planner writes
+
+
+def camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(word.capitalize() for word in rest)
+
+
+def align_up(value: int, to: int) -> int:
+    return (value + to - 1) // to * to
+
+
+class Wire:
+    def __init__(self, description: dict):
+        self.version = description["version"]
+        self.enums = description["enums"]
+        self.records: dict[str, list[tuple[str, int, Kind]]] = {}
+        self.sizes: dict[str, tuple[int, int]] = {}
+        for name, fields in description["records"].items():
+            self.add_record(name, fields)
+
+    def add_record(self, name: str, fields: dict[str, str]) -> None:
+        at, alignment, placed = 0, 1, []
+        for field, spelled in fields.items():
+            kind = self.kind(spelled)
+            at = align_up(at, kind.align)
+            placed.append((field, at, kind))
+            at += kind.size
+            alignment = max(alignment, kind.align)
+        self.records[name] = placed
+        self.sizes[name] = align_up(at, alignment), alignment
+
+    def kind(self, spelled: str) -> Kind:
+        if spelled in SCALARS:
+            size, cpp, ts, read = SCALARS[spelled]
+            write = {
+                "u32": "{view}.setUint32({at}, {value}, true);",
+                "bool": "{view}.setUint32({at}, {value} ? 1 : 0, true);",
+                "u64": "{view}.setBigUint64({at}, BigInt({value}), true);",
+            }.get(spelled, "")
+            return Kind(size, size, cpp, ts, read, write)
+        if spelled in self.enums:
+            names = f"{camel(spelled[0].lower() + spelled[1:])}Names"
+            read = f"{names}[{{view}}.getUint32({{at}}, true)] as {spelled}"
+            return Kind(
+                4, 4, "std::uint32_t", spelled, read, f"{{view}}.setUint32({{at}}, {names}.indexOf({{value}}), true);"
+            )
+        if spelled in self.records:
+            size, alignment = self.sizes[spelled]
+            return Kind(size, alignment, spelled, spelled, f"read{spelled}({{view}}, {{at}})")
+        if spelled == "text":
+            return Kind(8, 4, "Text", "string", "readText({view}, {at})")
+        if array := re.fullmatch(r"(\w+)\[(\d+)\]", spelled):
+            item, count = self.kind(array[1]), int(array[2])
+            read = f"readArray({{at}}, {item.size}, {count}, (item) => {item.read.format(view='{view}', at='item')})"
+            store = item.write.replace("{value}", "item").replace("{at}", f"{{at}} + i * {item.size}")
+            write = f"{{value}}.forEach((item, i) => {{{{ {store} }}}});" if store else ""
+            return Kind(item.size * count, item.align, f"std::array<{item.cpp}, {count}>", f"{item.ts}[]", read, write)
+        if items := re.fullmatch(r"list<(\w+)>", spelled):
+            item = self.kind(items[1])
+            inner = item.read.format(view="view", at="item")
+            read = f"readList({{view}}, {{at}}, {item.size}, (view, item) => {inner})"
+            return Kind(8, 4, f"List<{item.cpp}>", f"{item.ts}[]", read)
+        raise SystemExit(f"wire.json: '{spelled}' is no kind of field")
+
+    def cpp(self) -> str:
+        parts = [CPP_HEAD, f"inline constexpr std::uint32_t kVersion = {self.version};\n"]
+        for enum in self.enums.values():
+            parts += [
+                f"static_assert(static_cast<std::uint32_t>({enum['cpp']}::{name}) == {number});"
+                for number, name in enumerate(enum["names"])
+            ]
+        for name, fields in self.records.items():
+            parts.append(f"\nstruct {name} {{")
+            parts += [f"  {kind.cpp} {field}{{}};" for field, _, kind in fields]
+            parts.append("};")
+            parts += [f"static_assert(offsetof({name}, {field}) == {at});" for field, at, _ in fields]
+            parts.append(f"static_assert(sizeof({name}) == {self.sizes[name][0]});")
+        parts.append("\n}  // namespace nibble::wire\n")
+        return "\n".join(parts)
+
+    def ts(self) -> str:
+        parts = [TS_HEAD, f"export const wireVersion = {self.version};"]
+        for name, enum in self.enums.items():
+            words = ", ".join(json.dumps(word) for word in enum["names"].values())
+            parts.append(f"\nexport const {camel(name[0].lower() + name[1:])}Names = [{words}] as const;")
+            parts.append(f"export type {name} = (typeof {camel(name[0].lower() + name[1:])}Names)[number];")
+        for name, fields in self.records.items():
+            parts += self.ts_record(name, fields)
+        return "\n".join(parts) + "\n"
+
+    def ts_record(self, name: str, fields: list[tuple[str, int, Kind]]) -> list[str]:
+        offsets = ", ".join(f"{camel(field)}: {at}" for field, at, _ in fields)
+        lines = [f"\nexport interface {name} {{"]
+        lines += [f"  {camel(field)}: {kind.ts};" for field, _, kind in fields]
+        lines += ["}", f"export const at{name} = {{ {offsets} }} as const;"]
+        lines += [f"export const sizeof{name} = {self.sizes[name][0]};"]
+        lines += [f"export function read{name}(view: DataView, at: number): {name} {{", "  return {"]
+        lines += [
+            f"    {camel(field)}: {kind.read.format(view='view', at=f'at + {at}' if at else 'at')},"
+            for field, at, kind in fields
+        ]
+        lines += ["  };", "}"]
+        if all(kind.write for _, _, kind in fields):
+            lines.append(f"export function write{name}(view: DataView, at: number, record: {name}): void {{")
+            lines += [
+                "  " + kind.write.format(view="view", at=f"at + {at}" if at else "at", value=f"record.{camel(field)}")
+                for field, at, kind in fields
+            ]
+            lines.append("}")
+        return lines
+
+
+def write_if_changed(path: Path, text: str) -> None:
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
+def main() -> int:
+    wire = Wire(json.loads(Path(sys.argv[1]).read_text()))
+    folder = Path(sys.argv[2])
+    folder.mkdir(parents=True, exist_ok=True)
+    write_if_changed(folder / "wire.hpp", wire.cpp())
+    write_if_changed(folder / "wire.ts", wire.ts())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+// What the WebAssembly module offers to the TypeScript executor. A call that fails gives null, and nibble_error() tells
+// why. What a call gives stays readable until the next call on the same object. An instance of the module serves one
+// program and ends with it, so neither programs nor sessions are ever freed.
+#include <cstdlib>
+
+#include "web/program_reader.hpp"
+#include "web/session.hpp"
+
+namespace nibble::web {
+namespace {
+
+struct LastError {
+  Error error;
+  wire::Failure record;
+};
+
+LastError& last_error() {
+  static LastError last;
+  return last;
+}
+
+const wire::Failure* remember(Error error) {
+  auto& last = last_error();
+  last.error = std::move(error);
+  last.record = {.code = static_cast<std::uint32_t>(last.error.code), .message = std::string_view(last.error.message)};
+  return &last.record;
+}
+
+/// The address, or null and the error remembered.
+template <class T>
+const T* give(Result<const T*> result) {
+  if (result) return *result;
+  remember(std::move(result).error());
+  return nullptr;
+}
+
+std::uint32_t give(Status status) {
+  if (status) return 1;
+  remember(std::move(status).error());
+  return 0;
+}
+
+}  // namespace
+}  // namespace nibble::web
+
+#define NIBBLE_EXPORT(name) extern "C" __attribute__((export_name(#name)))
+
+using nibble::Error;
+using nibble::web::ProgramReader;
+using nibble::web::Session;
+namespace wire = nibble::wire;
+
+NIBBLE_EXPORT(nibble_wire_version) std::uint32_t nibble_wire_version() noexcept { return wire::kVersion; }
+
+/// Null when there is no memory.
+NIBBLE_EXPORT(nibble_alloc) void* nibble_alloc(std::uint32_t bytes) noexcept { return std::malloc(bytes); }
+NIBBLE_EXPORT(nibble_free) void nibble_free(void* memory) noexcept { std::free(memory); }
+
+NIBBLE_EXPORT(nibble_error) const wire::Failure* nibble_error() noexcept { return &nibble::web::last_error().record; }
+
+NIBBLE_EXPORT(nibble_program_new) ProgramReader* nibble_program_new() noexcept { return new ProgramReader; }
+
+/// The first bytes of the file; gives the range of the program in it.
+NIBBLE_EXPORT(nibble_program_head) const wire::FileRange* nibble_program_head(ProgramReader* program,
+                                                                              const std::byte* bytes,
+                                                                              std::uint32_t count,
+                                                                              std::uint64_t file_size) noexcept {
+  return nibble::web::give(program->head({bytes, count}, file_size));
+}
+
+/// The program; gives the range of the delegate's blob.
+NIBBLE_EXPORT(nibble_program_container) const wire::FileRange* nibble_program_container(
+    ProgramReader* program, const std::byte* bytes, std::uint32_t count, const char* method,
+    std::uint32_t method_bytes) noexcept {
+  return nibble::web::give(program->container({bytes, count}, {method, method_bytes}));
+}
+
+NIBBLE_EXPORT(nibble_program_blob) std::uint32_t nibble_program_blob(ProgramReader* program, const std::byte* bytes,
+                                                                     std::uint32_t count) noexcept {
+  return nibble::web::give(program->blob({bytes, count}));
+}
+
+NIBBLE_EXPORT(nibble_program_plan) const wire::Layout* nibble_program_plan(ProgramReader* program,
+                                                                           const wire::Profile* profile,
+                                                                           std::uint64_t max_shard_bytes) noexcept {
+  return nibble::web::give(program->plan(*profile, max_shard_bytes));
+}
+
+NIBBLE_EXPORT(nibble_session_new) Session* nibble_session_new(const ProgramReader* program) noexcept {
+  return new Session(program->planned());
+}
+
+NIBBLE_EXPORT(nibble_session_set_shape) std::uint32_t nibble_session_set_shape(Session* session, std::uint32_t input,
+                                                                               const wire::Shape* shape) noexcept {
+  return nibble::web::give(session->set_shape(input, *shape));
+}
+
+NIBBLE_EXPORT(nibble_session_set_int) std::uint32_t nibble_session_set_int(Session* session, std::uint32_t input,
+                                                                           std::int64_t value) noexcept {
+  return nibble::web::give(session->set_int(input, value));
+}
+
+/// Where the caller puts the `count` elements of an input that the planner reads, before it updates the session.
+NIBBLE_EXPORT(nibble_session_host_data) const std::int32_t* nibble_session_host_data(Session* session,
+                                                                                     std::uint32_t input,
+                                                                                     std::uint32_t count) noexcept {
+  return nibble::web::give(session->host_data(input, count));
+}
+
+NIBBLE_EXPORT(nibble_session_update) const wire::Step* nibble_session_update(Session* session) noexcept {
+  return nibble::web::give(session->update());
+}
+
+NIBBLE_EXPORT(nibble_session_fault) const wire::Failure* nibble_session_fault(const Session* session,
+                                                                              std::uint32_t node,
+                                                                              std::uint32_t position,
+                                                                              std::uint32_t value) noexcept {
+  return nibble::web::remember(session->fault(node, position, value));
+}
+
+NIBBLE_EXPORT(nibble_session_bad_index) const wire::Failure* nibble_session_bad_index(const Session* session,
+                                                                                      std::uint32_t input,
+                                                                                      std::uint32_t check,
+                                                                                      std::uint32_t position,
+                                                                                      std::int64_t value) noexcept {
+  return nibble::web::remember(session->bad_index(input, check, position, value));
+}

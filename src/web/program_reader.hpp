@@ -1,0 +1,33 @@
+// A program that arrives in pieces: its head, its container, its delegate's blob; then the plan for one device.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "web/records.hpp"
+
+namespace nibble::web {
+
+/// In the order of its functions. None of the bytes given is needed after the call.
+class ProgramReader {
+ public:
+  Result<const wire::FileRange*> head(std::span<const std::byte> first_bytes, std::uint64_t file_size);
+  Result<const wire::FileRange*> container(std::span<const std::byte> bytes, std::string_view method);
+  Status blob(std::span<const std::byte> bytes);
+  Result<const wire::Layout*> plan(const wire::Profile& profile, std::uint64_t max_shard_bytes);
+
+  const std::shared_ptr<const Plan>& planned() const { return plan_; }
+
+ private:
+  ContainerHead head_;
+  Container container_;
+  Program program_;
+  std::shared_ptr<const Plan> plan_;
+  wire::FileRange range_;
+  std::unique_ptr<LayoutRecords> records_;
+};
+
+}  // namespace nibble::web

@@ -1,0 +1,88 @@
+"""Tells the web tests what the conformance tests know: export_cases.py [--programs FOLDER] [OUT]
+
+OUT (build/web/cases by default) gets index.json, with the tolerances of the one case table for the programs that
+export_programs.py made, and the programs that are built by hand, with their calls, in the same layout of files.
+"""
+
+import argparse
+import json
+import sys
+import warnings
+import zlib
+from pathlib import Path
+
+TESTS = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(TESTS))
+warnings.filterwarnings("ignore")
+
+import numpy as np  # noqa: E402
+
+from conformance.blob_cases import BUILDERS  # noqa: E402
+from conformance.cases import CASES  # noqa: E402
+from conformance.embedding_cases import LARGE  # noqa: E402
+
+
+def exported(programs: Path) -> list[dict]:
+    large = {case.name for case in LARGE}
+    entries = []
+    for name, case in CASES.items():
+        facts = json.loads((programs / name / "case.json").read_text())
+        entries.append(
+            {
+                "name": name,
+                "folder": f"programs/{name}",
+                **{key: facts[key] for key in ("calls", "inputs", "outputs")},
+                "rtol": case.rtol,
+                "atol": case.atol,
+                "shardBytes": case.shard_bytes,
+                "outside": list(case.outside),
+                "large": name in large,
+            }
+        )
+    return entries
+
+
+def built(out: Path) -> list[dict]:
+    entries = []
+    for name, builder in BUILDERS.items():
+        # The seed is that of the desktop's test.
+        program = builder(np.random.default_rng(zlib.crc32(name.encode())))
+        folder = out / "built" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "model.pte").write_bytes(program.pte())
+        for call, (inputs, expected) in enumerate(program.calls):
+            for kind, arrays in (("in", inputs), ("torch", expected)):
+                for index, array in enumerate(arrays):
+                    np.save(folder / f"{kind}{call}_{index}.npy", array)
+        inputs, expected = program.calls[0]
+        entries.append(
+            {
+                "name": name,
+                "folder": f"built/{name}",
+                "calls": len(program.calls),
+                "inputs": len(inputs),
+                "outputs": len(expected),
+                "rtol": program.rtol,
+                "atol": program.rtol,
+                "shardBytes": 0,
+                "outside": [],
+                "large": False,
+            }
+        )
+    return entries
+
+
+def main() -> None:
+    build = TESTS.parent / "build"
+    parser = argparse.ArgumentParser(description="Writes the cases of the web tests.")
+    parser.add_argument("--programs", type=Path, default=build / "programs", help="(default: build/programs)")
+    parser.add_argument("out", nargs="?", type=Path, default=build / "web" / "cases", help="(default: build/web/cases)")
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    entries = exported(arguments.programs) + built(arguments.out)
+    (arguments.out / "index.json").write_text(json.dumps(entries, indent=1))
+    print(f"{len(entries)} cases")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,246 @@
+// An open GPU device: errors that never vanish, and the pipelines that all programs on it share.
+
+import type { Pipeline, Profile } from "#wire";
+import { messageOf, NibbleError } from "./errors.js";
+import type { Device, OpenOptions } from "./types.js";
+
+/** Features that plans make use of, where the adapter has them. */
+const wantedFeatures = ["shader-f16", "subgroups", "timestamp-query"] as const;
+
+export async function open(options: OpenOptions = {}): Promise<Device> {
+  const adapter = options.adapter ?? (await requestAdapter(options));
+  const requiredLimits: Record<string, number> = {};
+  // A device has the default limits unless it asks for more. Getters of a prototype: only for..in finds them.
+  for (const name in adapter.limits) {
+    const value = adapter.limits[name as keyof GPUSupportedLimits];
+    if (typeof value === "number" && !name.includes("Subgroup")) requiredLimits[name] = value;
+  }
+  const requiredFeatures = wantedFeatures.filter((name) => adapter.features.has(name)) as GPUFeatureName[];
+  let handle: GPUDevice;
+  try {
+    handle = await adapter.requestDevice({ requiredLimits, requiredFeatures });
+  } catch (error) {
+    throw new NibbleError("gpu", `the device ${nameOf(adapter)} could not be opened: ${messageOf(error)}`, {
+      cause: error,
+    });
+  }
+  return new GpuDevice(adapter, handle, options.gpu);
+}
+
+async function requestAdapter(options: OpenOptions): Promise<GPUAdapter> {
+  const gpu = options.gpu ?? (globalThis.navigator as Navigator | undefined)?.gpu;
+  if (!gpu) {
+    const insecure = globalThis.isSecureContext === false;
+    throw new NibbleError(
+      "no_webgpu",
+      insecure
+        ? "WebGPU is only there on secure pages: serve this one over https or from localhost"
+        : "this browser has no WebGPU: use a current Chrome, Edge, Safari or Firefox, or pass open({ gpu }) in Node",
+    );
+  }
+  const request: GPURequestAdapterOptions = {};
+  if (options.powerPreference) request.powerPreference = options.powerPreference;
+  if (options.forceFallbackAdapter) request.forceFallbackAdapter = true;
+  const adapter = await gpu.requestAdapter(request);
+  if (!adapter) {
+    throw new NibbleError(
+      "no_adapter",
+      "WebGPU offers no adapter here: the GPU or its driver is not supported, or hardware acceleration is switched off",
+    );
+  }
+  return adapter;
+}
+
+function nameOf(adapter: GPUAdapter): string {
+  const { description, device, vendor, architecture } = adapter.info;
+  return description || device || [vendor, architecture].filter(Boolean).join(" ") || "GPU";
+}
+
+/** Browsers do not tell whether a GPU is discrete or integrated, but software adapters can be told. */
+function isSoftware(adapter: GPUAdapter): boolean {
+  const info = adapter.info as GPUAdapterInfo & { isFallbackAdapter?: boolean };
+  const text = `${info.vendor} ${info.architecture} ${info.device} ${info.description}`.toLowerCase();
+  return info.isFallbackAdapter === true || /swiftshader|llvmpipe|lavapipe|basic render/.test(text);
+}
+
+/** A compute pipeline with the layout of its bindings. */
+export interface CompiledPipeline {
+  handle: GPUComputePipeline;
+  layout: GPUBindGroupLayout;
+}
+
+export class GpuDevice implements Device {
+  readonly name: string;
+  readonly kind: "cpu" | "unknown";
+  readonly lost: Promise<NibbleError>;
+  private readonly subgroupSizes: [number, number];
+  private readonly layouts = new Map<string, GPUBindGroupLayout>();
+  private readonly pipelines = new Map<string, Promise<CompiledPipeline>>();
+  /** The error of everything from now on. */
+  private latched: NibbleError | undefined;
+
+  constructor(
+    adapter: GPUAdapter,
+    readonly handle: GPUDevice,
+    /** In Node a device does not live longer than what its adapter came from. */
+    readonly gpu: GPU | undefined,
+  ) {
+    this.name = nameOf(adapter);
+    this.kind = isSoftware(adapter) ? "cpu" : "unknown";
+    const info = adapter.info as GPUAdapterInfo & { subgroupMinSize?: number; subgroupMaxSize?: number };
+    this.subgroupSizes = [info.subgroupMinSize ?? 0, info.subgroupMaxSize ?? 0];
+    this.lost = handle.lost.then(({ message }) => {
+      const why = message ? `: ${oneLine(message)}` : "";
+      this.latched = new NibbleError("device_lost", `the device ${this.name} is lost${why}`);
+      return this.latched;
+    });
+    handle.addEventListener("uncapturederror", (event) => {
+      event.preventDefault();
+      const { error } = event as GPUUncapturedErrorEvent;
+      this.latched ??= new NibbleError(
+        codeOf(error),
+        `${this.name}: the GPU reported an error: ${oneLine(error.message)}`,
+      );
+    });
+  }
+
+  get features(): ReadonlySet<string> {
+    return this.handle.features;
+  }
+
+  get limits(): GPUSupportedLimits {
+    return this.handle.limits;
+  }
+
+  destroy(): void {
+    this.handle.destroy();
+  }
+
+  /** Throws the latched error, once the device is lost or something failed that no call waited for. */
+  check(): void {
+    if (this.latched) throw this.latched;
+  }
+
+  /** What planning may depend on. */
+  profile(): Profile {
+    const { limits, features } = this.handle;
+    const subgroups = features.has("subgroups");
+    return {
+      kind: this.kind,
+      shaderF16: features.has("shader-f16"),
+      subgroups,
+      timestampQuery: features.has("timestamp-query"),
+      subgroupMin: subgroups ? this.subgroupSizes[0] : 0,
+      subgroupMax: subgroups ? this.subgroupSizes[1] : 0,
+      // Some drivers report 2^31 - 1, but sizes of buffers and copies are multiples of 4.
+      maxBufferSize: Math.floor(limits.maxBufferSize / 4) * 4,
+      maxStorageBindingSize: Math.floor(limits.maxStorageBufferBindingSize / 4) * 4,
+      maxStorageBuffers: limits.maxStorageBuffersPerShaderStage,
+      maxWorkgroupsPerDimension: limits.maxComputeWorkgroupsPerDimension,
+      maxWorkgroupInvocations: limits.maxComputeInvocationsPerWorkgroup,
+      maxWorkgroupSizeX: limits.maxComputeWorkgroupSizeX,
+      maxWorkgroupMemory: limits.maxComputeWorkgroupStorageSize,
+      uniformAlignment: limits.minUniformBufferOffsetAlignment,
+      storageAlignment: limits.minStorageBufferOffsetAlignment,
+    };
+  }
+
+  /**
+   * Runs `work` inside error scopes: what goes wrong in it, then or later, is one error that says what was being done.
+   * Scopes are a stack, so `work` must not wait before it has made its WebGPU calls; what it promises is awaited after.
+   */
+  async guard<T>(what: string, work: () => T | Promise<T>): Promise<T> {
+    this.check();
+    this.handle.pushErrorScope("validation");
+    this.handle.pushErrorScope("out-of-memory");
+    let result: Promise<T>;
+    try {
+      result = Promise.resolve(work());
+    } catch (error) {
+      result = Promise.reject(error);
+    }
+    const scopes = [this.handle.popErrorScope(), this.handle.popErrorScope()];
+    const [done, ...found] = await Promise.allSettled([result, ...scopes]);
+    const scoped = found.map((one) => (one.status === "fulfilled" ? one.value : null)).find((error) => error !== null);
+    if (done.status === "fulfilled" && !scoped) {
+      this.check();
+      return done.value;
+    }
+    await this.settle();
+    this.check();
+    if (scoped) throw new NibbleError(codeOf(scoped), `${what} failed on ${this.name}: ${oneLine(scoped.message)}`);
+    const { reason } = done as PromiseRejectedResult;
+    if (reason instanceof NibbleError) throw reason;
+    throw new NibbleError("gpu", `${what} failed on ${this.name}: ${oneLine(messageOf(reason))}`, { cause: reason });
+  }
+
+  /** After a failure: that the device is lost may be told a moment later than what failed for it. */
+  private async settle(): Promise<void> {
+    await Promise.race([this.lost, new Promise((resolve) => setTimeout(resolve, 50))]);
+  }
+
+  makeBuffer(bytes: number, usage: GPUBufferUsageFlags, what: string): Promise<GPUBuffer> {
+    return this.guard(what, () => this.handle.createBuffer({ size: bytes, usage }));
+  }
+
+  /** The compiled pipeline, which all programs on the device share. */
+  pipeline(description: Pipeline): Promise<CompiledPipeline> {
+    const overrides = description.overrides.map(({ name, value }) => `${name}=${value}`).join(" ");
+    const key = `${description.bindings.join(" ")}\n${overrides}\n${description.wgsl}`;
+    let made = this.pipelines.get(key);
+    if (!made) {
+      made = this.compile(description);
+      made.catch(() => this.pipelines.delete(key));
+      this.pipelines.set(key, made);
+    }
+    return made;
+  }
+
+  private compile(description: Pipeline): Promise<CompiledPipeline> {
+    return this.guard(`compiling the kernel ${description.label}`, async () => {
+      const layout = this.bindGroupLayout(description.bindings);
+      const handle = await this.handle.createComputePipelineAsync({
+        label: description.label,
+        layout: this.handle.createPipelineLayout({ bindGroupLayouts: [layout] }),
+        compute: {
+          module: this.handle.createShaderModule({ label: description.label, code: description.wgsl }),
+          entryPoint: "main",
+          constants: Object.fromEntries(description.overrides.map(({ name, value }) => [name, value])),
+        },
+      });
+      return { handle, layout };
+    });
+  }
+
+  /** Binding 0 is a dynamic block of parameters, the rest are storage buffers: a layout is told by their accesses. */
+  private bindGroupLayout(bindings: Pipeline["bindings"]): GPUBindGroupLayout {
+    const key = bindings.join(" ");
+    let layout = this.layouts.get(key);
+    if (!layout) {
+      const visibility = 4; // GPUShaderStage.COMPUTE, which Node has no global for
+      layout = this.handle.createBindGroupLayout({
+        entries: [
+          { binding: 0, visibility, buffer: { type: "uniform", hasDynamicOffset: true } },
+          ...bindings.map((access, i) => ({
+            binding: i + 1,
+            visibility,
+            buffer: { type: access === "read" ? ("read-only-storage" as const) : ("storage" as const) },
+          })),
+        ],
+      });
+      this.layouts.set(key, layout);
+    }
+    return layout;
+  }
+}
+
+function codeOf(error: GPUError): "out_of_memory" | "gpu" {
+  return error.constructor.name === "GPUOutOfMemoryError" || /out of memory/i.test(error.message)
+    ? "out_of_memory"
+    : "gpu";
+}
+
+/** Drivers' messages may be trees over several lines; ours are one sentence. */
+function oneLine(text: string): string {
+  return text.replace(/\s+/g, " ").trim();
+}

@@ -1,0 +1,43 @@
+/**
+ * What kind of thing went wrong; the message says the rest.
+ *
+ * - `invalid_program`: the file is broken or inconsistent
+ * - `unsupported`: the program is valid but needs something that Nibble or the device lacks
+ * - `invalid_argument`: an input is wrong (count, name, dtype, rank, size, value)
+ * - `out_of_range`: an index lies outside its table
+ * - `out_of_memory`: host or device memory
+ * - `gpu`: the GPU reported an error
+ * - `device_lost`: the device is gone; every later call on it fails the same way
+ * - `io`: the file could not be read
+ * - `internal`: a bug in Nibble
+ * - `no_webgpu`: this browser or page has no WebGPU
+ * - `no_adapter`: WebGPU is there, but offers no adapter
+ */
+export type ErrorCode =
+  | "invalid_program"
+  | "unsupported"
+  | "invalid_argument"
+  | "out_of_range"
+  | "out_of_memory"
+  | "gpu"
+  | "device_lost"
+  | "io"
+  | "internal"
+  | "no_webgpu"
+  | "no_adapter";
+
+/** Every failure of Nibble: a code for programs and one sentence for people. */
+export class NibbleError extends Error {
+  override readonly name = "NibbleError";
+  readonly code: ErrorCode;
+
+  constructor(code: ErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}
+
+/** What anything that was thrown says. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,340 @@
+// One program's buffers on the GPU, and calls. It knows no op.
+
+import * as wire from "#wire";
+import { BadElement, fromDevice, int32Range, type Range, sizeOf, toDevice } from "./convert.js";
+import type { CompiledPipeline, GpuDevice } from "./device.js";
+import { NibbleError } from "./errors.js";
+import { countOf, dimsOf, type GivenInput, placeOf } from "./inputs.js";
+import type { Planner } from "./planner.js";
+import type { DType, Tensor } from "./types.js";
+
+// The constants of GPUBufferUsage and GPUMapMode, which Node has no globals for.
+const MAP_READ = 0x1;
+const COPY_SRC = 0x4;
+const COPY_DST = 0x8;
+const UNIFORM = 0x40;
+const STORAGE = 0x80;
+const MODE_READ = 0x1;
+
+// Dispatches are read in place, as words.
+const DISPATCH_WORDS = wire.sizeofDispatch / 4;
+const PIPELINE = wire.atDispatch.pipeline / 4;
+const GRID = wire.atDispatch.grid / 4;
+const BINDING_COUNT = wire.atDispatch.bindingCount / 4;
+const BINDINGS = wire.atDispatch.bindings / 4;
+
+/** An output that a call reads back, and where it lies in the readback buffer. */
+interface Read {
+  offset: number;
+  count: number;
+  bytes: number;
+}
+
+/** An input that a call hands over. */
+interface Write {
+  buffer: GPUBuffer;
+  bytes: Uint8Array;
+}
+
+/** The inputs of the graph that a call is made with, as checked, and what errors call them. */
+export interface CallInput {
+  given: GivenInput;
+  label: string;
+}
+
+export class Executor {
+  /** Those that the planner has named so far, and those of them that are compiled. */
+  private readonly pipelines: wire.Pipeline[];
+  private readonly compiled: CompiledPipeline[] = [];
+  private readonly allGroups = new Map<string, GPUBindGroup>();
+  /** Per dispatch of the step: its bind group, and the pipeline and bindings that this is for. */
+  private readonly groups: GPUBindGroup[] = [];
+  private readonly groupKeys: Uint32Array;
+  private readonly scratch: ArrayBuffer[] = [];
+  private readonly offset = new Uint32Array(1);
+  private preparedVersion = 0;
+  /** Some dispatch of the step may report a fault. */
+  private canFault = false;
+  /** A fault stays in its buffer until it is cleared, and only then need it be. */
+  private faultSeen = false;
+
+  private constructor(
+    private readonly device: GpuDevice,
+    private readonly planner: Planner,
+    private readonly layout: wire.Layout,
+    /** By the layout's numbers. */
+    readonly buffers: readonly GPUBuffer[],
+    private readonly params: GPUBuffer,
+    private readonly readback: GPUBuffer,
+  ) {
+    this.pipelines = [...layout.pipelines];
+    this.groupKeys = new Uint32Array(layout.maxDispatches * DISPATCH_WORDS);
+  }
+
+  /** Makes buffers; nothing is compiled or uploaded yet. */
+  static async make(device: GpuDevice, planner: Planner, layout: wire.Layout): Promise<Executor> {
+    const paramsBytes = Math.max(layout.maxDispatches, 1) * layout.paramsStride;
+    const wanted = layout.buffers.map(({ bytes, role }) => ({
+      bytes,
+      usage: STORAGE | COPY_DST | COPY_SRC,
+      what: `making a ${role} buffer of ${bytes} bytes`,
+    }));
+    wanted.push(
+      { bytes: paramsBytes, usage: UNIFORM | COPY_DST, what: "making the buffer of parameters" },
+      {
+        bytes: Math.max(layout.stagingBytes, 16),
+        usage: MAP_READ | COPY_DST,
+        what: `making a readback buffer of ${layout.stagingBytes} bytes`,
+      },
+    );
+    const made = await Promise.allSettled(
+      wanted.map(({ bytes, usage, what }) => device.makeBuffer(bytes, usage, what)),
+    );
+    const buffers = made.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
+    const failed = made.find((one) => one.status === "rejected");
+    if (failed) {
+      for (const buffer of buffers) buffer.destroy();
+      throw failed.reason;
+    }
+    const readback = buffers.pop()!;
+    const params = buffers.pop()!;
+    return new Executor(device, planner, layout, buffers, params, readback);
+  }
+
+  /** Compiles the kernels that the planner has named and that are not compiled yet. */
+  async compile(): Promise<void> {
+    const missing = this.pipelines.slice(this.compiled.length);
+    this.compiled.push(...(await Promise.all(missing.map((one) => this.device.pipeline(one)))));
+  }
+
+  destroy(): void {
+    for (const buffer of [...this.buffers, this.params, this.readback]) buffer.destroy();
+  }
+
+  /**
+   * Runs the program once, one call at a time. `inputs` is per input of the graph; `hosts` is per output of it: the type
+   * that the caller gets, or undefined where nobody wants it.
+   */
+  async run(inputs: readonly CallInput[], hosts: readonly (DType | undefined)[]): Promise<(Tensor | undefined)[]> {
+    this.device.check();
+    const writes = this.setInputs(inputs);
+    const step = this.planner.update();
+    const outputs = this.liveOutputs(step);
+    const reads = this.planReads(outputs, hosts);
+    const compiling = this.compileNew(step);
+    if (compiling) await compiling;
+    try {
+      await this.submit(step, writes, reads);
+      return outputs.map((output, i) => this.result(output, i, reads[i], hosts[i]));
+    } finally {
+      if (this.readback.mapState !== "unmapped") this.readback.unmap();
+    }
+  }
+
+  private setInputs(inputs: readonly CallInput[]): Write[] {
+    const { graphInputs } = this.layout;
+    graphInputs.forEach(({ isInt }, i) => {
+      const { given } = inputs[i]!;
+      if (isInt) this.planner.setInt(i, given.integer);
+      else this.planner.setShape(i, given.shape);
+    });
+    const writes: Write[] = [];
+    graphInputs.forEach(({ isInt, used, hostRead, checks, buffer }, i) => {
+      if (isInt || (!used && !hostRead && checks.length === 0)) return;
+      const bytes = this.convert(i, inputs[i]!);
+      if (hostRead) this.planner.setHostData(i, new Int32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4));
+      if (used && bytes.byteLength !== 0) writes.push({ buffer: this.buffers[buffer]!, bytes });
+    });
+    return writes;
+  }
+
+  private convert(input: number, { given, label }: CallInput): Uint8Array {
+    const { dtype, checks } = this.layout.graphInputs[input]!;
+    const range: Range = { ...int32Range };
+    for (const { rows } of checks) {
+      range.lowest = 0;
+      range.highest = Math.min(range.highest, rows - 1);
+    }
+    const bytes = toDevice(given.data, dtype, range, (size) => this.memory(input, size));
+    if (!(bytes instanceof BadElement)) return bytes;
+    const { position, value, kind } = bytes;
+    const place = `${label}${placeOf(given.shape, position)}`;
+    if (kind !== "range") {
+      const wanted = kind === "fraction" ? "integers" : "numbers";
+      throw new NibbleError("invalid_argument", `${place} is ${String(value)}, but the program takes ${wanted}`);
+    }
+    const check = checks.findIndex(({ rows }) => value < 0 || value >= rows);
+    if (check >= 0 && BigInt.asIntN(64, BigInt(value)) === BigInt(value)) {
+      throw this.planner.badIndex(input, check, position, BigInt(value));
+    }
+    const wanted = dtype === "int32" ? "the 32 bits that the GPU has" : dtype;
+    throw new NibbleError("out_of_range", `${place} is ${value}, which does not fit ${wanted}`);
+  }
+
+  /** Memory for an input's converted elements, kept from call to call. */
+  private memory(input: number, bytes: number): ArrayBuffer {
+    const kept = this.scratch[input];
+    if (kept && kept.byteLength >= bytes) return kept;
+    return (this.scratch[input] = new ArrayBuffer(bytes));
+  }
+
+  private liveOutputs(step: number): wire.LiveOutput[] {
+    const { view } = this.planner;
+    const first = view.getUint32(step + wire.atStep.outputs, true);
+    return this.layout.graphOutputs.map((_, i) => wire.readLiveOutput(view, first + i * wire.sizeofLiveOutput));
+  }
+
+  /** The faults lie first, so that a small call maps little, however large its outputs may get. */
+  private planReads(outputs: readonly wire.LiveOutput[], hosts: readonly (DType | undefined)[]): (Read | undefined)[] {
+    let offset = this.layout.faultWords * 4;
+    return outputs.map((output, i) => {
+      const { isInt, dtype } = this.layout.graphOutputs[i]!;
+      const count = countOf(dimsOf(output.shape));
+      if (isInt || count === 0 || !hosts[i]) return undefined;
+      const read = { offset, count, bytes: Math.ceil((count * sizeOf(dtype)) / 4) * 4 };
+      offset += Math.ceil(read.bytes / 16) * 16;
+      return read;
+    });
+  }
+
+  /** Kernels that the plan did not foresee. In the steady state there is nothing to wait for. */
+  private compileNew(step: number): Promise<void> | undefined {
+    const { view } = this.planner;
+    const at = view.getUint32(step + wire.atStep.newPipelines, true);
+    const count = view.getUint32(step + wire.atStep.newPipelines + 4, true);
+    for (let i = 0; i < count; ++i) this.pipelines.push(wire.readPipeline(view, at + i * wire.sizeofPipeline));
+    return this.compiled.length === this.pipelines.length ? undefined : this.compile();
+  }
+
+  /** Does the work, and waits until its results can be read. */
+  private async submit(step: number, writes: readonly Write[], reads: readonly (Read | undefined)[]): Promise<void> {
+    const { queue } = this.device.handle;
+    const dispatches = this.planner.view.getUint32(step + wire.atStep.dispatches + 4, true);
+    const wanted = reads.filter((read) => read !== undefined);
+    if (dispatches === 0 && wanted.length === 0) return;
+    const clear = this.faultSeen;
+    try {
+      await this.device.guard("running the program", () => {
+        this.prepare(step);
+        for (const { buffer, bytes } of writes) {
+          queue.writeBuffer(buffer, 0, bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.byteLength);
+        }
+        const encoder = this.device.handle.createCommandEncoder();
+        if (clear) encoder.clearBuffer(this.buffers[this.layout.faultBuffer]!);
+        this.encodeDispatches(encoder, step);
+        const end = this.encodeReads(encoder, reads);
+        queue.submit([encoder.finish()]);
+        return end === 0 ? queue.onSubmittedWorkDone() : this.readback.mapAsync(MODE_READ, 0, end);
+      });
+    } catch (error) {
+      // An invalid bind group must not be found again.
+      this.preparedVersion = 0;
+      this.allGroups.clear();
+      this.groups.length = 0;
+      throw error;
+    }
+    this.faultSeen = false;
+    this.checkFault();
+  }
+
+  /** What does not change from call to call, as long as the shapes do not: bind groups and parameters. */
+  private prepare(step: number): void {
+    const { view, words } = this.planner;
+    const version = view.getUint32(step + wire.atStep.version, true);
+    if (version === this.preparedVersion) return;
+    const first = view.getUint32(step + wire.atStep.dispatches, true) / 4;
+    const count = view.getUint32(step + wire.atStep.dispatches + 4, true);
+    this.canFault = false;
+    for (let i = 0; i < count; ++i) {
+      const at = first + i * DISPATCH_WORDS;
+      if (this.pipelines[words[at + PIPELINE]!]!.reportsFaults) this.canFault = true;
+      if (!this.isBound(i, words, at)) this.groups[i] = this.bind(i, words, at);
+    }
+    const params = view.getUint32(step + wire.atStep.params, true);
+    const bytes = view.getUint32(step + wire.atStep.params + 4, true);
+    if (bytes !== 0) this.device.handle.queue.writeBuffer(this.params, 0, this.planner.bytes(params, bytes));
+    this.preparedVersion = version;
+  }
+
+  /** Whether dispatch `i` has the pipeline and the buffers that it had in the step before. */
+  private isBound(i: number, words: Uint32Array, at: number): boolean {
+    if (this.groups[i] === undefined) return false;
+    const key = i * DISPATCH_WORDS;
+    if (this.groupKeys[key + PIPELINE] !== words[at + PIPELINE]) return false;
+    const end = BINDINGS + words[at + BINDING_COUNT]!;
+    for (let w = BINDINGS; w < end; ++w) if (this.groupKeys[key + w] !== words[at + w]) return false;
+    return true;
+  }
+
+  private bind(i: number, words: Uint32Array, at: number): GPUBindGroup {
+    this.groupKeys.set(words.subarray(at, at + DISPATCH_WORDS), i * DISPATCH_WORDS);
+    const { layout } = this.compiled[words[at + PIPELINE]!]!;
+    const ids = Array.from(words.subarray(at + BINDINGS, at + BINDINGS + words[at + BINDING_COUNT]!));
+    const key = `${words[at + PIPELINE]} ${ids.join(" ")}`;
+    let group = this.allGroups.get(key);
+    if (!group) {
+      group = this.device.handle.createBindGroup({
+        layout,
+        entries: [
+          { binding: 0, resource: { buffer: this.params, size: this.layout.paramsStride } },
+          ...ids.map((id, binding) => ({ binding: binding + 1, resource: { buffer: this.buffers[id]! } })),
+        ],
+      });
+      this.allGroups.set(key, group);
+    }
+    return group;
+  }
+
+  private encodeDispatches(encoder: GPUCommandEncoder, step: number): void {
+    const { view, words } = this.planner;
+    const first = view.getUint32(step + wire.atStep.dispatches, true) / 4;
+    const count = view.getUint32(step + wire.atStep.dispatches + 4, true);
+    if (count === 0) return;
+    const pass = encoder.beginComputePass();
+    for (let i = 0; i < count; ++i) {
+      const at = first + i * DISPATCH_WORDS;
+      this.offset[0] = i * this.layout.paramsStride;
+      pass.setPipeline(this.compiled[words[at + PIPELINE]!]!.handle);
+      pass.setBindGroup(0, this.groups[i]!, this.offset, 0, 1);
+      pass.dispatchWorkgroups(words[at + GRID]!, words[at + GRID + 1], words[at + GRID + 2]);
+    }
+    pass.end();
+  }
+
+  /** Gives how many bytes of the readback buffer are of use. */
+  private encodeReads(encoder: GPUCommandEncoder, reads: readonly (Read | undefined)[]): number {
+    let end = 0;
+    if (this.canFault) {
+      end = this.layout.faultWords * 4;
+      encoder.copyBufferToBuffer(this.buffers[this.layout.faultBuffer]!, 0, this.readback, 0, end);
+    }
+    reads.forEach((read, i) => {
+      if (!read) return;
+      const from = this.buffers[this.layout.graphOutputs[i]!.buffer]!;
+      encoder.copyBufferToBuffer(from, 0, this.readback, read.offset, read.bytes);
+      end = read.offset + read.bytes;
+    });
+    return Math.ceil(end / 4) * 4;
+  }
+
+  private checkFault(): void {
+    if (!this.canFault) return;
+    const words = new Uint32Array(this.readback.getMappedRange(0, this.layout.faultWords * 4));
+    if (words[0] === 0) return;
+    this.faultSeen = true;
+    throw this.planner.fault(words[0]!, words[1]!, words[2]!);
+  }
+
+  private result(
+    output: wire.LiveOutput,
+    i: number,
+    read: Read | undefined,
+    host: DType | undefined,
+  ): Tensor | undefined {
+    if (!host) return undefined;
+    const { isInt, dtype } = this.layout.graphOutputs[i]!;
+    if (isInt) return { data: BigInt64Array.of(output.value), shape: [] };
+    const bytes = read ? new Uint8Array(this.readback.getMappedRange(read.offset, read.bytes)) : new Uint8Array(0);
+    return { data: fromDevice(dtype, bytes, host, read?.count ?? 0), shape: dimsOf(output.shape) };
+  }
+}

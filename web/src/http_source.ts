@@ -1,0 +1,195 @@
+// A file on a server: by ranges, or in one pass from its beginning where the server has none.
+
+import { messageOf, NibbleError } from "./errors.js";
+import type { Source } from "./types.js";
+
+/** What the first request asks for: most programs without their weights fit. */
+const FIRST_BYTES = 1 << 16;
+
+export class HttpSource implements Source {
+  readonly name: string;
+  readonly parallel: number;
+  readonly version: { url: string; tag: string; certain: boolean };
+  /** The rest of the response to a request without a range; undefined where the server has ranges. */
+  private pass: Pass | undefined;
+
+  private constructor(
+    private readonly url: URL,
+    readonly size: number | undefined,
+    /** What the file's first bytes were: read once, used for all reads. */
+    private readonly first: Uint8Array,
+    private readonly tag: string,
+    pass: Pass | undefined,
+  ) {
+    this.name = url.href;
+    this.pass = pass;
+    this.parallel = pass ? 1 : 4;
+    this.version = { url: url.href, tag: `${tag}/${size ?? ""}`, certain: tag !== "" };
+  }
+
+  static async open(url: URL, signal: AbortSignal): Promise<HttpSource> {
+    const response = await request(url, signal, `bytes=0-${FIRST_BYTES - 1}`);
+    if (response.status === 206) {
+      const first = await allOf(response, url, signal);
+      const size = totalOf(response) ?? (await askSize(url, signal));
+      return new HttpSource(url, size, first, tagOf(response), undefined);
+    }
+    if (response.status === 416) return new HttpSource(url, 0, new Uint8Array(0), tagOf(response), undefined);
+    if (!response.ok) throw refused(url, response);
+    const pass = new Pass(response, url);
+    const pieces: Uint8Array[] = [];
+    for await (const piece of pass.take(0, FIRST_BYTES, signal)) pieces.push(piece);
+    return new HttpSource(url, lengthOf(response), concat(pieces), tagOf(response), pass);
+  }
+
+  async *read(offset: number, count: number, signal: AbortSignal): AsyncIterable<Uint8Array> {
+    const known = this.first.subarray(offset, offset + count);
+    if (known.length > 0) yield known;
+    offset += known.length;
+    count -= known.length;
+    if (count <= 0) return;
+    if (this.pass) {
+      if (offset < this.pass.position) this.pass = await this.restart(signal);
+      yield* this.pass.take(offset, count, signal);
+      return;
+    }
+    // A range that lies past the end is an error to servers, not an empty answer.
+    if (this.size !== undefined) count = Math.min(count, this.size - offset);
+    if (count <= 0) return;
+    const response = await request(this.url, signal, `bytes=${offset}-${offset + count - 1}`);
+    this.checkVersion(response);
+    if (response.status !== 206) throw response.ok ? this.changed() : refused(this.url, response);
+    yield* new Pass(response, this.url, offset).take(offset, count, signal);
+  }
+
+  close(): void {
+    this.pass?.cancel();
+  }
+
+  private async restart(signal: AbortSignal): Promise<Pass> {
+    this.pass?.cancel();
+    const response = await request(this.url, signal);
+    if (!response.ok) throw refused(this.url, response);
+    this.checkVersion(response);
+    return new Pass(response, this.url);
+  }
+
+  private checkVersion(response: Response): void {
+    const total = response.status === 206 ? totalOf(response) : response.ok ? lengthOf(response) : undefined;
+    const resized = total !== undefined && this.size !== undefined && total !== this.size;
+    if (response.status === 416 || resized || (response.ok && tagOf(response) !== this.tag)) throw this.changed();
+  }
+
+  private changed(): NibbleError {
+    return new NibbleError("io", `${this.name} changed while it was being read: load it again`);
+  }
+}
+
+/** A response's body, read forwards. */
+class Pass {
+  private readonly reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
+  private held: Uint8Array = new Uint8Array(0);
+
+  constructor(
+    response: Response,
+    private readonly url: URL,
+    public position = 0,
+  ) {
+    this.reader = response.body?.getReader();
+  }
+
+  /** The bytes from `offset` on, which is not before `position`. */
+  async *take(offset: number, count: number, signal: AbortSignal): AsyncIterable<Uint8Array> {
+    const end = offset + count;
+    while (this.position < end) {
+      const piece = this.held.length > 0 ? this.held : await this.next(signal);
+      if (piece === undefined) return;
+      const from = Math.min(Math.max(offset - this.position, 0), piece.length);
+      const to = Math.min(end - this.position, piece.length);
+      this.held = piece.subarray(to);
+      this.position += to;
+      if (from < to) yield piece.subarray(from, to);
+    }
+  }
+
+  cancel(): void {
+    this.reader?.cancel().catch(() => undefined);
+  }
+
+  private async next(signal: AbortSignal): Promise<Uint8Array | undefined> {
+    try {
+      const { value } = (await this.reader?.read()) ?? {};
+      return value;
+    } catch (error) {
+      throw failed(this.url, signal, error);
+    }
+  }
+}
+
+/** Ranges of a large file are no use to the browser's own cache; `load()` has a better one. */
+async function request(url: URL, signal: AbortSignal, range?: string): Promise<Response> {
+  try {
+    return await fetch(url, { signal, cache: "no-store", headers: range ? { Range: range } : {} });
+  } catch (error) {
+    throw failed(url, signal, error);
+  }
+}
+
+function failed(url: URL, signal: AbortSignal, error: unknown): unknown {
+  if (signal.aborted) return signal.reason;
+  return new NibbleError("io", `reading ${url.href} failed: ${messageOf(error)}`, { cause: error });
+}
+
+function refused(url: URL, response: Response): NibbleError {
+  return new NibbleError("io", `${url.href} cannot be read: the server answered ${statusOf(response)}`);
+}
+
+function statusOf(response: Response): string {
+  return `${response.status} ${response.statusText}`.trimEnd();
+}
+
+async function allOf(response: Response, url: URL, signal: AbortSignal): Promise<Uint8Array> {
+  try {
+    return new Uint8Array(await response.arrayBuffer());
+  } catch (error) {
+    throw failed(url, signal, error);
+  }
+}
+
+function concat(pieces: readonly Uint8Array[]): Uint8Array {
+  const bytes = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.length, 0));
+  let at = 0;
+  for (const piece of pieces) {
+    bytes.set(piece, at);
+    at += piece.length;
+  }
+  return bytes;
+}
+
+/** What tells versions of the file apart, as far as the server says. */
+function tagOf(response: Response): string {
+  return response.headers.get("etag") ?? response.headers.get("last-modified") ?? "";
+}
+
+/** `bytes 0-99/1234` has 1234 bytes. */
+function totalOf(response: Response): number | undefined {
+  const total = /\/(\d+)$/.exec(response.headers.get("content-range") ?? "")?.[1];
+  return total === undefined ? undefined : Number(total);
+}
+
+/** The length of a whole file; a compressed transfer's is another. */
+function lengthOf(response: Response): number | undefined {
+  const length = response.headers.get("content-length");
+  return length === null || response.headers.has("content-encoding") ? undefined : Number(length);
+}
+
+/** A server of another origin may hide how long the file is from those who ask for ranges. */
+async function askSize(url: URL, signal: AbortSignal): Promise<number | undefined> {
+  try {
+    const response = await fetch(url, { method: "HEAD", signal, cache: "no-store" });
+    return response.ok ? lengthOf(response) : undefined;
+  } catch (error) {
+    if (signal.aborted) throw signal.reason;
+    return undefined;
+  }
+}

@@ -1,0 +1,67 @@
+// Runs ExecuTorch programs on the GPU: open a device, load a program on it, run.
+
+import { RangeCache } from "./cache.js";
+import { GpuDevice, open as openDevice } from "./device.js";
+import { NibbleError } from "./errors.js";
+import { Executor } from "./executor.js";
+import { Loader, planProgram } from "./loader.js";
+import { Planner, plannerModule } from "./planner.js";
+import { LoadedProgram } from "./program.js";
+import { openSource } from "./source.js";
+import type { Device, LoadOptions, OpenOptions, Program, ProgramSource } from "./types.js";
+
+export { NibbleError, type ErrorCode } from "./errors.js";
+export type * from "./types.js";
+
+/** Opens a GPU, with all that it can do. */
+export function open(options?: OpenOptions): Promise<Device> {
+  return openDevice(options);
+}
+
+/** Loads a program: checks and plans it, and streams its weights to the GPU. */
+export async function load(from: ProgramSource, options: LoadOptions): Promise<Program> {
+  const { device } = options;
+  if (!(device instanceof GpuDevice)) {
+    throw new NibbleError("invalid_argument", "load() needs a device: pass { device: await open() }");
+  }
+  // Whatever fails first ends the rest.
+  const stop = new AbortController();
+  const abort = (): void => stop.abort(options.signal?.reason);
+  options.signal?.throwIfAborted();
+  options.signal?.addEventListener("abort", abort, { once: true });
+  const closing: (() => void)[] = [];
+  try {
+    device.check();
+    const opening = openSource(from, stop.signal).then((source) => {
+      if (stop.signal.aborted) source.close?.();
+      else closing.push(() => source.close?.());
+      return source;
+    });
+    const [module, source] = await Promise.all([plannerModule(options.wasm), opening]);
+    const planner = await Planner.create(module);
+    const choices = {
+      method: options.method ?? "",
+      profile: device.profile(),
+      maxShardBytes: options.maxShardBytes ?? 0,
+    };
+    const layout = await planProgram(source, planner, choices, stop.signal);
+    const executor = await Executor.make(device, planner, layout);
+    closing.push(() => executor.destroy());
+    const program = new LoadedProgram(device, planner, layout, executor, options);
+    const cacheName = typeof options.cache === "string" ? options.cache : "nibble";
+    const cache = options.cache === false ? undefined : await RangeCache.open(cacheName, source);
+    const verify = options.verify ?? source.version?.certain === false;
+    const onProgress = (loaded: number, total: number, cached: number): void =>
+      options.onProgress?.({ loaded, total, cached, heapBytes: planner.heapBytes });
+    const loader = new Loader(device, source, layout, executor.buffers, { cache, verify, onProgress }, stop.signal);
+    await Promise.all([executor.compile(), loader.run()]);
+    closing.pop(); // the program has it now
+    return program;
+  } catch (error) {
+    throw options.signal?.aborted ? options.signal.reason : error;
+  } finally {
+    options.signal?.removeEventListener("abort", abort);
+    stop.abort();
+    for (const close of closing) close();
+  }
+}

@@ -1,0 +1,336 @@
+// Streaming a program: its description into the planner, its weights from where they lie into GPU buffers, in bounded
+// chunks. No weight enters the planner's memory, and no more than a few chunks are in this one's.
+
+import type { Constant, Layout, Profile, Upload } from "#wire";
+import type { RangeCache } from "./cache.js";
+import type { GpuDevice } from "./device.js";
+import { NibbleError } from "./errors.js";
+import type { Planner } from "./planner.js";
+import { Sha256 } from "./sha256.js";
+import { readAll, truncated } from "./source.js";
+import type { Source } from "./types.js";
+
+/** Enough for most programs without their weights. */
+const HEAD_BYTES = 1 << 16;
+/** One upload, and one entry of the cache. */
+const CHUNK = 4 << 20;
+/** Constants that lie closer than this are read together. */
+const GAP = 1 << 16;
+/** What may wait to be taken by the GPU. */
+const PENDING = 16 << 20;
+/** What is hashed without a pause. */
+const HASH_WINDOW = 1 << 18;
+/** A file of unknown size is at most this long. */
+const UNKNOWN_SIZE = 2 ** 48;
+
+/** Reads everything but the weights, and plans. */
+export async function planProgram(
+  source: Source,
+  planner: Planner,
+  options: { method: string; profile: Profile; maxShardBytes: number },
+  signal: AbortSignal,
+): Promise<Layout> {
+  const size = source.size ?? UNKNOWN_SIZE;
+  const head = await readAtMost(source, Math.min(HEAD_BYTES, size), signal);
+  const programBytes = planner.head(head, size);
+  if (programBytes === UNKNOWN_SIZE) {
+    throw new NibbleError("io", `the server of ${source.name} does not tell its size, which this kind of file needs`);
+  }
+  const program = new Uint8Array(programBytes);
+  const known = Math.min(programBytes, head.length);
+  program.set(head.subarray(0, known));
+  program.set(await readAll(source, known, programBytes - known, signal), known);
+  const { offset, size: blobBytes } = planner.container(program, options.method);
+  const blob = await readAll(source, offset, blobBytes, signal);
+  return planner.plan(blob, options.profile, options.maxShardBytes);
+}
+
+async function readAtMost(source: Source, count: number, signal: AbortSignal): Promise<Uint8Array> {
+  const bytes = new Uint8Array(count);
+  let at = 0;
+  for await (const piece of source.read(0, count, signal)) {
+    bytes.set(piece, at);
+    at += piece.length;
+  }
+  return bytes.subarray(0, at);
+}
+
+/** A stretch of the file that is read in one go: a large constant, or several small ones. */
+interface Span {
+  offset: number;
+  end: number;
+  constants: Constant[];
+  /** All of its constants have a key to check them by. */
+  isKeyed: boolean;
+}
+
+export interface UploadOptions {
+  cache: RangeCache | undefined;
+  /** Check what comes from the source against the constants' keys; what comes from the cache always is. */
+  verify: boolean;
+  onProgress: (loaded: number, total: number, cached: number) => void;
+}
+
+/** Uploads a plan's constants. */
+export class Loader {
+  private loaded = 0;
+  private cached = 0;
+  private readonly total: number;
+  private readonly spans: Span[];
+  private readonly uploads = new Map<Constant, Upload[]>();
+  private pending = 0;
+  private draining: Promise<void> | undefined;
+  private lastBreath = performance.now();
+
+  constructor(
+    private readonly device: GpuDevice,
+    private readonly source: Source,
+    layout: Layout,
+    private readonly buffers: readonly GPUBuffer[],
+    private readonly options: UploadOptions,
+    private readonly signal: AbortSignal,
+  ) {
+    // Identical bytes are one stretch of the file, whatever they are for.
+    const places = new Map<string, Constant>();
+    for (const upload of layout.uploads) {
+      if (upload.bytes === 0) continue;
+      const constant = layout.constants[upload.constant]!;
+      const place = `${constant.offset} ${constant.bytes}`;
+      const same = places.get(place) ?? constant;
+      places.set(place, same);
+      this.uploads.set(same, [...(this.uploads.get(same) ?? []), upload]);
+    }
+    this.spans = makeSpans([...this.uploads.keys()]);
+    this.total = this.spans.reduce((sum, { offset, end }) => sum + end - offset, 0);
+  }
+
+  async run(): Promise<void> {
+    this.report(0, false);
+    const waiting = [...this.spans];
+    const worker = async (): Promise<void> => {
+      for (let span = waiting.shift(); span; span = waiting.shift()) await this.load(span);
+    };
+    await Promise.all(Array.from({ length: this.source.parallel }, worker));
+    await this.drain();
+    if (this.options.cache && this.cached < this.total) await this.options.cache.forgetOthers();
+  }
+
+  private async load(span: Span): Promise<void> {
+    const cache = span.isKeyed ? this.options.cache : undefined;
+    const first = await this.tryLoad(span, cache);
+    if (first.isGood) return;
+    if (first.fromCache > 0 && cache) {
+      // The cache is only a copy: what is wrong with it does not concern anybody.
+      this.report(-first.bytes, false);
+      this.report(-first.fromCache, true);
+      for (let at = span.offset; at < span.end; at += CHUNK) await cache.remove(at, Math.min(CHUNK, span.end - at));
+      if ((await this.tryLoad(span, cache)).isGood) return;
+    }
+    throw new NibbleError(
+      "invalid_program",
+      `bytes ${span.offset} to ${span.end} of ${this.source.name} are not those that the program was made with ` +
+        "(their sha256 is another): the file is damaged, or changed while it was being read",
+    );
+  }
+
+  /** Reads a span from the cache as far as that goes, and from the source for the rest. */
+  private async tryLoad(
+    span: Span,
+    cache: RangeCache | undefined,
+  ): Promise<{ isGood: boolean; bytes: number; fromCache: number }> {
+    const target = new Target(this.device, span, this.uploads, this.buffers);
+    let at = span.offset;
+    let fromCache = 0;
+    while (cache && at < span.end) {
+      const chunk = await cache.get(at, Math.min(CHUNK, span.end - at));
+      if (!chunk) break;
+      await this.hash(target, chunk, at);
+      await this.take(target, chunk, at);
+      this.report(chunk.length, true);
+      fromCache += chunk.length;
+      at += chunk.length;
+    }
+    const bytes = span.end - at;
+    if (bytes > 0) await this.stream(span, at, target, cache, this.options.verify || fromCache > 0);
+    return { isGood: target.isGood(), bytes, fromCache };
+  }
+
+  private async stream(
+    span: Span,
+    start: number,
+    target: Target,
+    cache: RangeCache | undefined,
+    verify: boolean,
+  ): Promise<void> {
+    const chunk = new Uint8Array(Math.min(CHUNK, span.end - start));
+    let chunkStart = start;
+    let held = 0;
+    const flush = async (): Promise<void> => {
+      const full = chunk.subarray(0, held);
+      const storing = cache?.put(chunkStart, full);
+      await this.take(target, full, chunkStart);
+      await storing;
+      chunkStart += held;
+      held = 0;
+    };
+    for await (const piece of this.source.read(start, span.end - start, this.signal)) {
+      if (verify) await this.hash(target, piece, chunkStart + held);
+      for (let at = 0; at < piece.length;) {
+        const part = piece.subarray(at, at + chunk.length - held);
+        chunk.set(part, held);
+        held += part.length;
+        at += part.length;
+        if (held === chunk.length) await flush();
+      }
+      this.report(piece.length, false);
+    }
+    if (held > 0) await flush();
+    if (chunkStart < span.end) throw truncated(this.source, chunkStart, span.end);
+  }
+
+  /** A page does not notice a window of this size. */
+  private async hash(target: Target, bytes: Uint8Array, at: number): Promise<void> {
+    for (let begin = 0; begin < bytes.length; begin += HASH_WINDOW) {
+      target.hash(bytes.subarray(begin, begin + HASH_WINDOW), at + begin);
+      await this.breathe();
+    }
+  }
+
+  /** Hands a chunk to the GPU, and waits where too much is under way. */
+  private async take(target: Target, chunk: Uint8Array, at: number): Promise<void> {
+    this.signal.throwIfAborted();
+    await this.device.guard("uploading a constant", () => target.write(chunk, at));
+    this.pending += chunk.length;
+    if (this.pending > PENDING) await this.drain();
+    await this.breathe();
+  }
+
+  private drain(): Promise<void> {
+    this.draining ??= (async () => {
+      this.pending = 0;
+      const { queue } = this.device.handle;
+      queue.submit([]);
+      await this.device.guard("uploading constants", () => queue.onSubmittedWorkDone());
+      this.draining = undefined;
+    })();
+    return this.draining;
+  }
+
+  private report(bytes: number, isCached: boolean): void {
+    this.loaded += bytes;
+    if (isCached) this.cached += bytes;
+    this.options.onProgress(this.loaded, this.total, this.cached);
+  }
+
+  /** Lets the page live, where data comes faster than it can be checked. */
+  private async breathe(): Promise<void> {
+    if (performance.now() - this.lastBreath < 8) return;
+    await new Promise<void>((resolve) => {
+      const { port1, port2 } = new MessageChannel();
+      port1.onmessage = () => {
+        port1.close();
+        resolve();
+      };
+      port2.postMessage(null);
+    });
+    this.signal.throwIfAborted();
+    this.lastBreath = performance.now();
+  }
+}
+
+function makeSpans(constants: Constant[]): Span[] {
+  const spans: Span[] = [];
+  for (const constant of constants.sort((a, b) => a.offset - b.offset)) {
+    const end = constant.offset + constant.bytes;
+    const isKeyed = constant.key !== "";
+    const last = spans.at(-1);
+    const gap = last ? constant.offset - last.end : -1;
+    if (last && gap >= 0 && gap <= GAP && end - last.offset <= CHUNK && last.isKeyed === isKeyed) {
+      last.end = end;
+      last.constants.push(constant);
+    } else {
+      spans.push({ offset: constant.offset, end, constants: [constant], isKeyed });
+    }
+  }
+  return spans;
+}
+
+/** Where a span's bytes go: into hashes and buffers. They come in order. */
+class Target {
+  private readonly sinks: { constant: Constant; hash: Sha256; hashed: number; writers: Writer[] }[];
+
+  constructor(device: GpuDevice, span: Span, uploads: ReadonlyMap<Constant, Upload[]>, buffers: readonly GPUBuffer[]) {
+    this.sinks = span.constants.map((constant) => ({
+      constant,
+      hash: new Sha256(),
+      hashed: 0,
+      writers: uploads.get(constant)!.map((upload) => new Writer(device.handle.queue, buffers[upload.buffer]!, upload)),
+    }));
+  }
+
+  hash(bytes: Uint8Array, at: number): void {
+    for (const sink of this.sinks) {
+      const part = cut(bytes, at, sink.constant.offset, sink.constant.bytes);
+      if (part.length === 0) continue;
+      sink.hash.update(part);
+      sink.hashed += part.length;
+    }
+  }
+
+  write(bytes: Uint8Array, at: number): void {
+    for (const { writers } of this.sinks) for (const writer of writers) writer.write(bytes, at);
+  }
+
+  /** Whether all that was hashed in full is what it should be. */
+  isGood(): boolean {
+    return this.sinks.every(
+      ({ constant, hash, hashed }) => constant.key === "" || hashed < constant.bytes || hash.digest() === constant.key,
+    );
+  }
+}
+
+/** One upload. Queues take multiples of 4 bytes only, so up to 3 are held back until the next come. */
+class Writer {
+  private at: number;
+  private done = 0;
+  private held = 0;
+  private readonly tail = new Uint8Array(4);
+
+  constructor(
+    private readonly queue: GPUQueue,
+    private readonly buffer: GPUBuffer,
+    private readonly upload: Upload,
+  ) {
+    this.at = upload.bufferOffset;
+  }
+
+  /** `bytes` lie at `at` in the file; only those of the upload are taken. */
+  write(bytes: Uint8Array, at: number): void {
+    const part = cut(bytes, at, this.upload.fileOffset, this.upload.bytes);
+    let start = 0;
+    while (this.held > 0 && this.held < 4 && start < part.length) this.tail[this.held++] = part[start++]!;
+    if (this.held === 4) this.flush();
+    const whole = Math.floor((part.length - start) / 4) * 4;
+    if (whole > 0) {
+      this.queue.writeBuffer(this.buffer, this.at, part.buffer as ArrayBuffer, part.byteOffset + start, whole);
+      this.at += whole;
+    }
+    for (let i = start + whole; i < part.length; ++i) this.tail[this.held++] = part[i]!;
+    this.done += part.length;
+    if (this.done === this.upload.bytes && this.held > 0) this.flush();
+  }
+
+  private flush(): void {
+    this.tail.fill(0, this.held);
+    this.queue.writeBuffer(this.buffer, this.at, this.tail);
+    this.at += 4;
+    this.held = 0;
+  }
+}
+
+/** Those of `bytes`, which lie at `at` in the file, that are among the `count` from `offset` on. */
+function cut(bytes: Uint8Array, at: number, offset: number, count: number): Uint8Array {
+  const from = Math.min(Math.max(offset - at, 0), bytes.length);
+  const to = Math.min(Math.max(offset + count - at, from), bytes.length);
+  return bytes.subarray(from, to);
+}

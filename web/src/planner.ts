@@ -1,0 +1,235 @@
+// The planner: the C++ of src/ as a WebAssembly module. One instance per program, so that its memory goes with it.
+
+import * as wire from "#wire";
+import { NibbleError } from "./errors.js";
+import { System } from "./system.js";
+import type { WasmSource } from "./types.js";
+
+/** An address in the planner's memory; 0 is none. */
+type Address = number;
+
+interface Exports {
+  memory: WebAssembly.Memory;
+  _initialize(): void;
+  nibble_wire_version(): number;
+  nibble_alloc(bytes: number): Address;
+  nibble_free(memory: Address): void;
+  nibble_error(): Address;
+  nibble_program_new(): Address;
+  nibble_program_head(program: Address, bytes: Address, count: number, fileSize: bigint): Address;
+  nibble_program_container(
+    program: Address,
+    bytes: Address,
+    count: number,
+    method: Address,
+    methodBytes: number,
+  ): Address;
+  nibble_program_blob(program: Address, bytes: Address, count: number): number;
+  nibble_program_plan(program: Address, profile: Address, maxShardBytes: bigint): Address;
+  nibble_session_new(program: Address): Address;
+  nibble_session_set_shape(session: Address, input: number, shape: Address): number;
+  nibble_session_set_int(session: Address, input: number, value: bigint): number;
+  nibble_session_host_data(session: Address, input: number, count: number): Address;
+  nibble_session_update(session: Address): Address;
+  nibble_session_fault(session: Address, node: number, position: number, value: number): Address;
+  nibble_session_bad_index(session: Address, input: number, check: number, position: number, value: bigint): Address;
+}
+
+let ownModule: Promise<WebAssembly.Module> | undefined;
+
+/** The compiled planner; the one that lies beside this file is compiled once. */
+export async function plannerModule(source?: WasmSource): Promise<WebAssembly.Module> {
+  if (source instanceof WebAssembly.Module) return source;
+  if (source !== undefined) return compile(source);
+  ownModule ??= compile(new URL("nibble.wasm", import.meta.url));
+  try {
+    return await ownModule;
+  } catch (error) {
+    ownModule = undefined; // a network may be back the next time
+    throw error;
+  }
+}
+
+async function compile(source: string | URL | BufferSource): Promise<WebAssembly.Module> {
+  if (typeof source !== "string" && !(source instanceof URL)) return WebAssembly.compile(source);
+  const url = String(source);
+  try {
+    if (url.startsWith("file:")) {
+      const { readFile } = await import(/* @vite-ignore */ /* webpackIgnore: true */ "node:fs/promises");
+      return await WebAssembly.compile(await readFile(new URL(url)));
+    }
+    const response = await fetch(url);
+    if (!response.ok) throw new Error(`the server answered ${response.status} ${response.statusText}`.trimEnd());
+    // Some servers do not know the type of .wasm files, which compileStreaming() insists on.
+    if (response.headers.get("content-type") === "application/wasm")
+      return await WebAssembly.compileStreaming(response);
+    return await WebAssembly.compile(await response.arrayBuffer());
+  } catch (error) {
+    throw new NibbleError("io", `the planner ${url} could not be loaded: ${(error as Error).message}`, {
+      cause: error,
+    });
+  }
+}
+
+/** What one program's planner knows, and what one session's calls do. */
+export class Planner {
+  private readonly exports: Exports;
+  private readonly program: Address;
+  private session: Address = 0;
+  /** A record that the executor writes for the planner. */
+  private readonly scratch: Address;
+  private currentView: DataView;
+  private currentWords: Uint32Array;
+  private stopped: NibbleError | undefined;
+
+  private constructor(
+    exports: Exports,
+    private readonly system: System,
+  ) {
+    this.exports = exports;
+    this.currentView = new DataView(this.exports.memory.buffer);
+    this.currentWords = new Uint32Array(this.exports.memory.buffer);
+    this.program = this.exports.nibble_program_new();
+    this.scratch = this.exports.nibble_alloc(Math.max(wire.sizeofProfile, wire.sizeofShape));
+  }
+
+  static async create(module: WebAssembly.Module): Promise<Planner> {
+    if (!WebAssembly.Module.exports(module).some((one) => one.name === "nibble_wire_version")) {
+      throw new NibbleError("invalid_argument", "the WebAssembly module given is not Nibble's planner");
+    }
+    const system = new System();
+    const instance = await WebAssembly.instantiate(module, { wasi_snapshot_preview1: system.imports() });
+    const exports = instance.exports as unknown as Exports;
+    system.memory = exports.memory;
+    exports._initialize();
+    const theirs = exports.nibble_wire_version();
+    if (theirs !== wire.wireVersion) {
+      throw new NibbleError(
+        "invalid_argument",
+        `the planner speaks version ${theirs} of the plan's layout, but this package speaks version ` +
+          `${wire.wireVersion}: nibble.js and nibble.wasm must come from the same release`,
+      );
+    }
+    return new Planner(exports, system);
+  }
+
+  /** Size of the planner's memory. */
+  get heapBytes(): number {
+    return this.exports.memory.buffer.byteLength;
+  }
+
+  /** The planner's memory. Growth detaches views, so they are never kept. */
+  get view(): DataView {
+    if (this.currentView.buffer !== this.exports.memory.buffer) this.renew();
+    return this.currentView;
+  }
+
+  get words(): Uint32Array {
+    if (this.currentWords.buffer !== this.exports.memory.buffer) this.renew();
+    return this.currentWords;
+  }
+
+  bytes(at: Address, count: number): Uint8Array<ArrayBuffer> {
+    return new Uint8Array(this.exports.memory.buffer as ArrayBuffer, at, count);
+  }
+
+  /** The first bytes of the file; gives how many the program has. */
+  head(firstBytes: Uint8Array, fileSize: number): number {
+    return this.withBytes(firstBytes, (at) => {
+      const range = this.call((e) => e.nibble_program_head(this.program, at, firstBytes.length, BigInt(fileSize)));
+      return wire.readFileRange(this.view, range).size;
+    });
+  }
+
+  /** The program; gives where the delegate's blob lies. */
+  container(program: Uint8Array, method: string): wire.FileRange {
+    const name = new TextEncoder().encode(method);
+    return this.withBytes(program, (at) =>
+      this.withBytes(name, (nameAt) => {
+        const range = this.call((e) =>
+          e.nibble_program_container(this.program, at, program.length, nameAt, name.length),
+        );
+        return wire.readFileRange(this.view, range);
+      }),
+    );
+  }
+
+  /** The blob; gives the plan for a device. */
+  plan(blob: Uint8Array, profile: wire.Profile, maxShardBytes: number): wire.Layout {
+    this.withBytes(blob, (at) => this.call((e) => e.nibble_program_blob(this.program, at, blob.length)));
+    wire.writeProfile(this.view, this.scratch, profile);
+    const layout = this.call((e) => e.nibble_program_plan(this.program, this.scratch, BigInt(maxShardBytes)));
+    const read = wire.readLayout(this.view, layout);
+    this.session = this.call((e) => e.nibble_session_new(this.program));
+    return read;
+  }
+
+  setShape(input: number, dims: readonly number[]): void {
+    wire.writeShape(this.view, this.scratch, { rank: dims.length, dims: dims as number[] });
+    this.call((e) => e.nibble_session_set_shape(this.session, input, this.scratch));
+  }
+
+  setInt(input: number, value: bigint): void {
+    this.call((e) => e.nibble_session_set_int(this.session, input, value));
+  }
+
+  /** Elements of an input that the planner itself reads. */
+  setHostData(input: number, elements: Int32Array): void {
+    if (elements.length === 0) return;
+    const at = this.call((e) => e.nibble_session_host_data(this.session, input, elements.length));
+    new Int32Array(this.exports.memory.buffer, at, elements.length).set(elements);
+  }
+
+  /** Where the record of the next call lies, until the next call. */
+  update(): Address {
+    return this.call((e) => e.nibble_session_update(this.session));
+  }
+
+  /** The error that a shader reported. */
+  fault(node: number, position: number, value: number): NibbleError {
+    return this.error(this.call((e) => e.nibble_session_fault(this.session, node, position, value)));
+  }
+
+  /** The error for an index that lies outside the table of an input's check. */
+  badIndex(input: number, check: number, position: number, value: bigint): NibbleError {
+    return this.error(this.call((e) => e.nibble_session_bad_index(this.session, input, check, position, value)));
+  }
+
+  private error(at: Address): NibbleError {
+    const failure = wire.readFailure(this.view, at);
+    return new NibbleError(failure.code, failure.message);
+  }
+
+  private renew(): void {
+    this.currentView = new DataView(this.exports.memory.buffer);
+    this.currentWords = new Uint32Array(this.exports.memory.buffer);
+  }
+
+  /** The result of a call, which is 0 when it failed. */
+  private call(run: (exports: Exports) => number): number {
+    if (this.stopped) throw this.stopped;
+    let result: number;
+    try {
+      result = run(this.exports);
+    } catch (error) {
+      const why = this.system.lastWords.trim() || (error as Error).message;
+      this.stopped = new NibbleError("internal", `the planner stopped with ${this.heapBytes} bytes of memory: ${why}`);
+      throw this.stopped;
+    }
+    if (result === 0) throw this.error(this.exports.nibble_error());
+    return result >>> 0;
+  }
+
+  private withBytes<T>(bytes: Uint8Array, use: (at: Address) => T): T {
+    const at = this.exports.nibble_alloc(Math.max(bytes.length, 1)) >>> 0;
+    if (at === 0) {
+      throw new NibbleError("out_of_memory", `there is no memory for ${bytes.length} bytes of the program`);
+    }
+    try {
+      new Uint8Array(this.exports.memory.buffer, at, bytes.length).set(bytes);
+      return use(at);
+    } finally {
+      if (!this.stopped) this.exports.nibble_free(at);
+    }
+  }
+}

@@ -1,0 +1,124 @@
+// Where the bytes of a program file come from, by position.
+
+import { messageOf, NibbleError } from "./errors.js";
+import { HttpSource } from "./http_source.js";
+import type { ProgramSource, Source } from "./types.js";
+
+export type { ProgramSource, Source };
+
+/** Bytes that are handed on at a time where nothing else sets a measure. */
+const PIECE = 1 << 20;
+
+export async function openSource(from: ProgramSource, signal: AbortSignal): Promise<Source> {
+  if (typeof from === "string" || from instanceof URL) {
+    const url = resolve(from);
+    return url === undefined || url.protocol === "file:" ? openFile(url ?? String(from)) : HttpSource.open(url, signal);
+  }
+  if (from instanceof Blob) return new BlobSource(from);
+  if (from instanceof ArrayBuffer) return new BytesSource(new Uint8Array(from));
+  if (ArrayBuffer.isView(from)) return new BytesSource(new Uint8Array(from.buffer, from.byteOffset, from.byteLength));
+  if (typeof (from as Source | undefined)?.read === "function") return from;
+  throw new NibbleError("invalid_argument", "a program is loaded from an address, a Blob, bytes or a Source");
+}
+
+/** Undefined for a path, which only Node can have. */
+function resolve(address: string | URL): URL | undefined {
+  const base = (globalThis as { location?: { href: string } }).location?.href;
+  try {
+    return new URL(address, base);
+  } catch {
+    if (base === undefined) return undefined;
+    throw new NibbleError("invalid_argument", `${String(address)} is not an address`);
+  }
+}
+
+/** `count` bytes, all of them. */
+export async function readAll(source: Source, offset: number, count: number, signal: AbortSignal): Promise<Uint8Array> {
+  const bytes = new Uint8Array(count);
+  let at = 0;
+  for await (const piece of source.read(offset, count, signal)) {
+    bytes.set(piece, at);
+    at += piece.length;
+  }
+  if (at < count) throw truncated(source, offset + at, offset + count);
+  return bytes;
+}
+
+export function truncated(source: Source, end: number, wanted: number): NibbleError {
+  return new NibbleError(
+    "io",
+    `${source.name} ended after ${end} bytes, but ${wanted} are needed: the file is truncated, or was not sent in full`,
+  );
+}
+
+class BytesSource implements Source {
+  readonly name = "the program";
+  readonly parallel = 1;
+
+  constructor(private readonly bytes: Uint8Array) {}
+
+  get size(): number {
+    return this.bytes.length;
+  }
+
+  async *read(offset: number, count: number): AsyncIterable<Uint8Array> {
+    const end = Math.min(offset + count, this.bytes.length);
+    for (let at = offset; at < end; at += PIECE) yield this.bytes.subarray(at, Math.min(at + PIECE, end));
+  }
+}
+
+class BlobSource implements Source {
+  readonly name: string;
+  readonly parallel = 2;
+
+  constructor(private readonly blob: Blob) {
+    this.name = (blob as Partial<File>).name ?? "the program";
+  }
+
+  get size(): number {
+    return this.blob.size;
+  }
+
+  async *read(offset: number, count: number): AsyncIterable<Uint8Array> {
+    const end = Math.min(offset + count, this.blob.size);
+    for (let at = offset; at < end; at += PIECE) {
+      try {
+        yield new Uint8Array(await this.blob.slice(at, Math.min(at + PIECE, end)).arrayBuffer());
+      } catch (error) {
+        throw new NibbleError("io", `reading ${this.name} failed: ${messageOf(error)}`, { cause: error });
+      }
+    }
+  }
+}
+
+/** A file in Node. */
+async function openFile(path: string | URL): Promise<Source> {
+  const name = String(path);
+  const fail = (error: unknown): NibbleError =>
+    new NibbleError("io", `${name} cannot be read: ${messageOf(error)}`, { cause: error });
+  try {
+    const { open } = await import(/* @vite-ignore */ /* webpackIgnore: true */ "node:fs/promises");
+    const file = await open(path);
+    const { size } = await file.stat();
+    return {
+      name,
+      size,
+      parallel: 2,
+      async *read(offset, count) {
+        const end = Math.min(offset + count, size);
+        for (let at = offset; at < end;) {
+          const buffer = new Uint8Array(Math.min(PIECE, end - at));
+          const { bytesRead } = await file.read(buffer, 0, buffer.length, at).catch((error: unknown) => {
+            throw fail(error);
+          });
+          if (bytesRead === 0) return;
+          at += bytesRead;
+          yield buffer.subarray(0, bytesRead);
+        }
+      },
+      close: () => void file.close(),
+    };
+  } catch (error) {
+    throw fail(error);
+  }
+}

@@ -1,0 +1,72 @@
+// The package in Chromium: on a page and in a worker.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, describe, test } from "node:test";
+import type { Case, Sentence } from "../support/cases.js";
+import { checks } from "../support/checks.js";
+import { type Browser, launch, TestPage } from "../support/chromium.js";
+import { cases, makeServer, root } from "../support/places.js";
+
+const read = <T>(...path: string[]): T => JSON.parse(readFileSync(join(...path), "utf8")) as T;
+const server = makeServer();
+let base: string;
+let browser: Browser;
+let page: TestPage;
+before(async () => {
+  base = await server.start();
+  browser = await launch();
+  page = await TestPage.open(browser.context, base);
+});
+after(async () => {
+  await browser?.close();
+  server.stop();
+});
+
+describe("on a page", () => {
+  for (const name of Object.keys(checks)) test(name, () => page.call("check", name));
+});
+
+describe("in a worker", () => {
+  let worker: TestPage;
+  before(async () => {
+    worker = await TestPage.open(browser.context, base, true);
+  });
+  for (const name of Object.keys(checks)) test(name, () => worker.call("check", name));
+});
+
+describe("conformance", () => {
+  for (const one of read<Case[]>(cases, "index.json")) {
+    test(one.name, () => page.call("case", one, 0));
+    if (one.shardBytes > 0) test(`${one.name}, in shards`, () => page.call("case", one, one.shardBytes));
+  }
+  for (const one of read<Sentence[]>(root, "tests", "conformance", "sentences.json")) {
+    test(`${one.name} says the desktop's sentence`, () => page.call("sentence", one));
+  }
+});
+
+test("kernels_of_all_plans_compile", async () => {
+  const compiled = await page.call("kernels");
+  console.log(`${compiled} kernels compiled`);
+  assert.ok(compiled > 0);
+});
+
+test("insecure_page_is_told_why_it_has_no_webgpu", async () => {
+  const insecure = await launch(`--host-resolver-rules=MAP insecure.test 127.0.0.1`);
+  try {
+    const tab = await insecure.context.newPage();
+    await tab.goto(`${base.replace("localhost", "insecure.test")}/files/pages/page.html`);
+    const told = await tab.evaluate(async () => {
+      const address = "/files/dist/nibble.js";
+      const { open } = (await import(address)) as { open(): Promise<unknown> };
+      return open().then(
+        () => "opened",
+        (error: { code: string; message: string }) => `${error.code}: ${error.message}`,
+      );
+    });
+    assert.match(told, /^no_webgpu: .*https or from localhost/);
+  } finally {
+    await insecure.close();
+  }
+});

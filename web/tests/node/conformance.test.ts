@@ -1,0 +1,31 @@
+// The desktop's cases through the web's executor, in Node on Dawn.
+
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import type { Device } from "../../src/index.js";
+import { type Case, type Environment, runCase, runSentence, type Sentence } from "../support/cases.js";
+import { nodeEnvironment } from "../support/dawn.js";
+import { cases, makeServer, root } from "../support/places.js";
+
+const read = <T>(...path: string[]): T => JSON.parse(readFileSync(join(...path), "utf8")) as T;
+const server = makeServer();
+let env: Environment;
+let device: Device;
+before(async () => {
+  env = await nodeEnvironment(await server.start());
+  device = await env.nibble.open(env.options);
+});
+after(() => {
+  device.destroy();
+  server.stop();
+});
+
+for (const one of read<Case[]>(cases, "index.json")) {
+  test(one.name, () => runCase(env, device, one, 0));
+  if (one.shardBytes > 0) test(`${one.name}, in shards`, () => runCase(env, device, one, one.shardBytes));
+}
+
+for (const one of read<Sentence[]>(root, "tests", "conformance", "sentences.json")) {
+  test(`${one.name} says the desktop's sentence`, () => runSentence(env, device, one));
+}

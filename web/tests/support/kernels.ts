@@ -1,0 +1,66 @@
+// Every kernel that plans ask for, on devices of all kinds.
+
+import type { Pipeline, Profile } from "#wire";
+import { GpuDevice } from "../../src/device.js";
+import type { Device } from "../../src/index.js";
+import { planProgram } from "../../src/loader.js";
+import { Planner } from "../../src/planner.js";
+import { openSource, type ProgramSource } from "../../src/source.js";
+
+const limits = {
+  maxBufferSize: 268435456,
+  maxStorageBindingSize: 134217728,
+  maxStorageBuffers: 8,
+  maxWorkgroupsPerDimension: 65535,
+  maxWorkgroupInvocations: 256,
+  maxWorkgroupSizeX: 256,
+  maxWorkgroupMemory: 16384,
+  uniformAlignment: 256,
+  storageAlignment: 256,
+};
+
+/** Kinds and features in all combinations, with the least and with more than the least that devices have. */
+export const profiles: Profile[] = [false, true].flatMap((shaderF16) =>
+  [false, true].flatMap((subgroups) =>
+    (["cpu", "discrete"] as const).map((kind) => ({
+      kind,
+      shaderF16,
+      subgroups,
+      timestampQuery: false,
+      subgroupMin: subgroups ? 4 : 0,
+      subgroupMax: subgroups ? 128 : 0,
+      ...limits,
+      ...(kind === "cpu" ? {} : { maxBufferSize: 2 ** 31 - 4, maxStorageBindingSize: 2 ** 31 - 4 }),
+    })),
+  ),
+);
+
+/** Plans a program for every profile, whole and in shards; adds the kernels that are new. */
+export async function collect(
+  kernels: Map<string, Pipeline>,
+  module: WebAssembly.Module,
+  from: ProgramSource,
+  shardBytes: number,
+): Promise<void> {
+  const { signal } = new AbortController();
+  const source = await openSource(from, signal);
+  try {
+    for (const profile of profiles) {
+      for (const maxShardBytes of shardBytes > 0 ? [0, shardBytes] : [0]) {
+        const planner = await Planner.create(module);
+        const { pipelines } = await planProgram(source, planner, { method: "", profile, maxShardBytes }, signal);
+        for (const one of pipelines) kernels.set(JSON.stringify([one.wgsl, one.bindings, one.overrides]), one);
+      }
+    }
+  } finally {
+    source.close?.();
+  }
+}
+
+/** Compiles kernels, but for those that need what the device lacks; gives how many. */
+export async function compileAll(device: Device, kernels: readonly Pipeline[]): Promise<number> {
+  if (!(device instanceof GpuDevice)) throw new Error("this device was opened by another copy of the package");
+  const possible = kernels.filter(({ wgsl }) => device.features.has("shader-f16") || !wgsl.includes("enable f16;"));
+  await Promise.all(possible.map((kernel) => device.pipeline(kernel)));
+  return possible.length;
+}

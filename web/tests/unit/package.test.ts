@@ -1,0 +1,69 @@
+// What is true of the package as a whole.
+
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import { gzipSync } from "node:zlib";
+import * as wire from "#wire";
+import { root } from "../support/places.js";
+
+const web = join(root, "web");
+const names = (folder: string): string[] => readdirSync(folder, { recursive: true }).map(String);
+
+test("sources_know_no_operator_and_no_shader", () => {
+  const files = names(join(web, "src")).filter((file) => file.endsWith(".ts"));
+  assert.ok(files.length > 5);
+  // Operators as the planner registers them, without their namespace and overload.
+  const registered = readdirSync(join(root, "src", "ops"))
+    .filter((file) => file.endsWith(".cpp"))
+    .flatMap((file) => [...readFileSync(join(root, "src", "ops", file), "utf8").matchAll(/"((?:aten|et_vk)\.\w+)/g)]);
+  assert.ok(registered.length > 0);
+  const banned = [/\baten\b/, /\bet_vk\b/, /@compute/, /@workgroup_size/, /var<(storage|uniform|workgroup)/, /fn main/];
+  const operators = new Set(registered.map((match) => match[1]!.split(".")[1]!).filter((name) => name.includes("_")));
+  for (const file of files) {
+    const text = readFileSync(join(web, "src", file), "utf8");
+    for (const pattern of banned) assert.doesNotMatch(text, pattern, file);
+    for (const name of operators) assert.ok(!new RegExp(`\\b${name}\\b`).test(text), `${file} names ${name}`);
+  }
+});
+
+test("package_is_at_most_200_kilobytes_gzipped", () => {
+  const sizes = ["nibble.js", "nibble.wasm"].map((file) =>
+    gzipSync(readFileSync(join(web, "dist", file)), { level: 9 }),
+  );
+  const bytes = sizes.reduce((sum, zipped) => sum + zipped.length, 0);
+  console.log(`nibble.js ${sizes[0]!.length}, nibble.wasm ${sizes[1]!.length}, together ${bytes} bytes gzipped`);
+  assert.ok(bytes <= 200_000, `${bytes} bytes`);
+});
+
+test("package_depends_on_nothing_at_run_time", () => {
+  const facts = JSON.parse(readFileSync(join(web, "package.json"), "utf8")) as Record<string, unknown>;
+  for (const key of ["dependencies", "peerDependencies", "optionalDependencies"]) assert.equal(facts[key], undefined);
+  assert.equal(facts.sideEffects, false);
+  const bundle = readFileSync(join(web, "dist", "nibble.js"), "utf8");
+  const imported = [...bundle.matchAll(/(?:from|import\()\s*"([^"]+)"/g)].map((match) => match[1]!);
+  for (const name of imported) assert.match(name, /^node:/);
+});
+
+test("types_are_part_of_the_package", () => {
+  const facts = JSON.parse(readFileSync(join(web, "package.json"), "utf8")) as { exports: { ".": { types: string } } };
+  const types = readFileSync(join(web, facts.exports["."].types), "utf8");
+  for (const name of ["open", "load", "NibbleError"]) assert.match(types, new RegExp(`\\b${name}\\b`));
+});
+
+test("planner_and_package_speak_the_same_layout", async () => {
+  const module = await WebAssembly.compile(readFileSync(join(web, "dist", "nibble.wasm")));
+  const imports = Object.fromEntries(WebAssembly.Module.imports(module).map(({ name }) => [name, () => 0]));
+  const { exports } = await WebAssembly.instantiate(module, { wasi_snapshot_preview1: imports });
+  assert.equal((exports.nibble_wire_version as () => number)(), wire.wireVersion);
+});
+
+test("records_survive_the_way_through_memory", () => {
+  const view = new DataView(new ArrayBuffer(Math.max(wire.sizeofProfile, wire.sizeofShape) + 8));
+  const shape = { rank: 3, dims: [5, 2 ** 40, 0, 0, 0, 0, 0, 0] };
+  wire.writeShape(view, 8, shape);
+  assert.equal(view.getUint32(8, true), 3);
+  assert.equal(view.getBigUint64(8 + wire.atShape.dims, true), 5n);
+  assert.equal(view.getBigUint64(8 + wire.atShape.dims + 8, true), 2n ** 40n);
+});
