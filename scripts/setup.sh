@@ -140,11 +140,12 @@ setup_nibble() {
 # setup run|test
 setup() {
   # A build folder remembers absolute paths: a copied repository starts with a new one.
-  if [[ -d build ]] && ! stamp_is build/root "$PWD"; then
-    echo "  build/ was made in another folder; starting a new one"
-    rm -rf build
+  if ! stamp_is build/root "$PWD"; then
+    [[ ! -d build ]] || echo "  build/ was made in another folder; starting a new one"
+    if ! { rm -rf build && mkdir build && echo "$PWD" >build/root; } 2>/dev/null; then
+      echo "  $PWD cannot be written" && return 2
+    fi
   fi
-  mkdir -p build && echo "$PWD" >build/root
   setup_packages "$1" || return
   setup_venv || return
   setup_nibble

@@ -1,5 +1,6 @@
 """Exports PyTorch modules with the stock exporter. torch and executorch are imported when they are needed."""
 
+import contextlib
 import functools
 import os
 import warnings
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._native import NibbleError
 from ._quantize import quantize_q4
 
 if TYPE_CHECKING:
@@ -35,8 +37,11 @@ class Exported:
             with unfinished.open("wb") as file:
                 self.manager.write_to_file(file)
             unfinished.replace(path)
+        except OSError as error:
+            raise NibbleError(f"'{path}' cannot be written: {error.strerror}", "io") from None
         finally:
-            unfinished.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                unfinished.unlink(missing_ok=True)
 
 
 def export(
@@ -59,6 +64,9 @@ def export(
     from executorch.backends.vulkan.partitioner.vulkan_partitioner import VulkanPartitioner
     from executorch.exir import to_edge_transform_and_lower
 
+    # Said before the work, which may take minutes and would be lost.
+    if path is not None and not os.access(Path(path).parent, os.W_OK):
+        raise NibbleError(f"'{path}' cannot be written: its folder is missing or read-only", "io")
     _keep_fusion_patterns()
     exported = torch.export.export(module.eval(), tuple(example_inputs), dynamic_shapes=dynamic_shapes)
     edge = to_edge_transform_and_lower(

@@ -231,3 +231,17 @@ def test_export_takes_dynamic_shapes_and_constant_methods(tmp_path):
         total, difference = loaded(a, b)
         np.testing.assert_array_equal(total, a + b)
         np.testing.assert_array_equal(difference, a - b)
+
+
+def test_a_path_that_cannot_be_written_is_told_before_the_export(tmp_path):
+    with pytest.raises(nibble.NibbleError, match="cannot be written: its folder is missing or read-only") as error:
+        nibble.export_embedding(np.ones((4, 32), np.float32), path=tmp_path / "missing" / "table.pte")
+    assert error.value.code == "io"
+
+
+def test_a_program_that_cannot_be_saved_is_not_lost(tmp_path):
+    exported = nibble.export_embedding(np.ones((4, 32), np.float32))
+    with pytest.raises(nibble.NibbleError, match="cannot be written"):
+        exported.save(tmp_path / "missing" / "table.pte")
+    exported.save(tmp_path / "table.pte")
+    assert [file.name for file in tmp_path.iterdir()] == ["table.pte"]
