@@ -257,7 +257,10 @@ RowRange OpContext::row_range(std::initializer_list<const Tensor*> tables, std::
 Status OpContext::dispatch(const Kernel& kernel) {
   if (error_) return std::unexpected(*std::exchange(error_, std::nullopt));
   if (kernel.threads == 0) return {};
-  auto grid = grid_for(kernel.threads, kernel.workgroup, profile().limits);
+  // A CPU adapter hands whole workgroups to its cores: a small dispatch is cut finer, so that all of them get some. The
+  // smallest and the largest call of a program take one size each, so no call in between needs a third pipeline.
+  const bool is_small = profile().kind == AdapterKind::cpu && kernel.threads <= 4 * std::uint64_t{kernel.workgroup};
+  auto grid = grid_for(kernel.threads, is_small ? kernel.workgroup / 4 : kernel.workgroup, profile().limits);
   if (!grid) return std::unexpected(Error{grid.error().code, fmt::format("{}: {}", name(), grid.error().message)});
 
   PipelineKey key;

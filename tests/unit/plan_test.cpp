@@ -405,6 +405,22 @@ TEST(Pipelines, ask_for_subgroups_only_where_the_compiler_wants_it) {
   EXPECT_FALSE((*make(t.b, profile))->layout().pipelines[0].wgsl.starts_with("enable"));
 }
 
+TEST(Pipelines, of_small_dispatches_are_cut_finer_on_cpu_adapters) {
+  DeviceProfile profile;
+  profile.kind = AdapterKind::cpu;
+  auto t = table(10, 2048, 32, {64});
+  const auto plan = make(t.b, profile);
+  ASSERT_TRUE(plan);
+  ASSERT_EQ((*plan)->layout().pipelines.size(), 2U) << "one for large calls, one for small ones";
+  Stepper stepper(*plan);
+  for (const auto& [ids, groups] : {std::pair{1, 4U}, {4, 16U}, {5, 5U}, {64, 64U}}) {
+    ASSERT_TRUE(stepper.set_shape(0, {ids}));
+    ASSERT_TRUE(stepper.update());
+    EXPECT_EQ(stepper.dispatches()[0]->grid[0], groups) << ids;
+  }
+  EXPECT_EQ(stepper.pipelines().size(), 2U);
+}
+
 // --- SymInts ---
 
 TEST(SymInts, flow_from_sizes_and_data_to_shapes) {
