@@ -7,11 +7,9 @@ function(nibble_room name)
   add_library(nibble_${name} STATIC ${ARG_SOURCES})
   nibble_view(nibble_${name} ${name} ${ARG_SEES})
   target_include_directories(nibble_${name} SYSTEM PRIVATE ${ARG_INCLUDES})
-  target_link_libraries(nibble_${name} PRIVATE fmt::fmt-header-only ${ARG_LIBRARIES})
+  target_link_libraries(nibble_${name} PRIVATE nibble_fmt ${ARG_LIBRARIES})
   nibble_warnings(nibble_${name})
   target_compile_options(nibble_${name} PRIVATE -fno-exceptions)
-  # fmt reports a bad format string by throwing; ours are checked when they are compiled.
-  target_compile_definitions(nibble_${name} PRIVATE FMT_EXCEPTIONS=0)
 endfunction()
 
 # Lets a target include the named rooms, and no others.

@@ -1,4 +1,4 @@
-"""Runs clang-tidy over src/: clang_tidy.py BUILD_FOLDER OUTPUT_FOLDER.
+"""Runs clang-tidy over src/: clang_tidy.py BUILD_FOLDER OUTPUT_FOLDER [MORE_CHECKS].
 
 Ninja does the scheduling: a file is looked at again only if it, a header that it includes or .clang-tidy changed.
 """
@@ -30,7 +30,8 @@ def main() -> int:
     build, output = Path(sys.argv[1]).resolve(), Path(sys.argv[2])
     recorded = dependencies(build)
     # Standard error only counts warnings in system headers.
-    command = f"clang-tidy-19 --quiet -p {shlex.quote(str(build))} $in 2>$out.err && touch $out"
+    more = f"--checks={shlex.quote(sys.argv[3])} " if len(sys.argv) > 3 else ""
+    command = f"clang-tidy-19 --quiet {more}-p {shlex.quote(str(build))} $in 2>$out.err && touch $out"
     lines = [f"rule tidy\n  command = {command}\n  description = $in"]
     for entry in json.loads((build / "compile_commands.json").read_text()):
         source = Path(entry["file"])

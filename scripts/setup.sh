@@ -5,8 +5,15 @@
 run_packages=(g++ cmake ninja-build flatbuffers-compiler libflatbuffers-dev libfmt-dev libcli11-dev nlohmann-json3-dev
   libvulkan1 mesa-vulkan-drivers ca-certificates)
 # Chromium brings SwiftShader, the second adapter. Ubuntu has no such package; the tests then use one adapter.
-test_packages=(libgtest-dev libbenchmark-dev clang-19 libclang-rt-19-dev clang-tidy-19 clang-format-19)
+test_packages=(ccache libgtest-dev libbenchmark-dev clang-19 libclang-rt-19-dev clang-tidy-19 clang-format-19)
 optional_test_packages=(chromium)
+
+# The wheel and the release build compile the same files with the same flags: the second takes the objects of the first.
+use_ccache() {
+  command -v ccache >/dev/null || return 0
+  export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
+  export CC=${CC:-gcc} CXX=${CXX:-g++} CCACHE_DIR=$PWD/build/ccache CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1 CCACHE_MAXSIZE=1G
+}
 
 now_ms() { echo $((${EPOCHREALTIME/[.,]/} / 1000)); }
 
@@ -147,6 +154,7 @@ setup() {
     fi
   fi
   setup_packages "$1" || return
+  use_ccache
   setup_venv || return
   setup_nibble
 }
