@@ -11,8 +11,10 @@ namespace nibble {
 class OpContext;
 
 struct OpTraits {
-  /// The output may share the storage of the first argument, if both have the same bytes.
+  /// The output may share the storage of an argument, if both have the same bytes.
   bool alias = false;
+  /// Which argument that is.
+  std::uint8_t alias_arg = 0;
   /// Its result is a SymInt that depends on the elements of a program input, so it is worked out anew on every call.
   bool reads_data = false;
   /// Bit i: argument i is written in place (a KV cache).

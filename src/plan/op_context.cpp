@@ -16,6 +16,10 @@ std::int64_t Ints::operator[](std::size_t i) const {
   return live_[id];
 }
 
+bool Tensors::has(std::size_t i) const { return op_->plan_.graph().tensor(items_[i]) != nullptr; }
+
+Tensor Tensors::operator[](std::size_t i) const { return op_->tensor_of(items_[i], arg_); }
+
 OpContext::OpContext(Stepper& stepper, std::uint32_t node, Measure* measure)
     : stepper_(stepper), plan_(*stepper.plan_), node_(node), measure_(measure) {}
 
@@ -36,22 +40,48 @@ std::unexpected<Error> OpContext::wrong_kind(std::size_t index, std::string_view
 }
 
 Status OpContext::read_arg(std::size_t index, std::string_view arg, Tensor& out) const {
-  const auto* tensor = std::get_if<TensorValue>(&value(index));
-  if (tensor == nullptr) return wrong_kind(index, arg, "a tensor");
-  out.id = plan_.graph().nodes[node_].args[index];
-  out.dtype = tensor->dtype;
-  out.shape = stepper_.shapes_[out.id];
-  out.arg = arg;
+  const ValueId id = plan_.graph().nodes[node_].args[index];
+  if (plan_.graph().tensor(id) == nullptr) return wrong_kind(index, arg, "a tensor");
+  out = tensor_of(id, arg);
+  return {};
+}
+
+Tensor OpContext::tensor_of(ValueId id, std::string_view arg) const {
+  return {id, plan_.graph().tensor(id)->dtype, stepper_.shapes_[id], arg};
+}
+
+Status OpContext::read_list(std::size_t index, std::string_view arg, Tensors& out) const {
+  const auto* list = std::get_if<ValueList>(&value(index));
+  if (list == nullptr) return wrong_kind(index, arg, "a list of tensors");
+  for (auto id : list->items) {
+    const Value& item = plan_.graph().values[id];
+    if (!std::holds_alternative<TensorValue>(item) && !std::holds_alternative<Null>(item)) {
+      return fail("{} must hold tensors, but an item is {}", arg, kind_name(item));
+    }
+  }
+  out.op_ = this;
+  out.items_ = list->items;
+  out.arg_ = arg;
+  return {};
+}
+
+Status OpContext::read_arg(std::size_t index, std::string_view arg, Tensors& out) const {
+  return read_list(index, arg, out);
+}
+
+Status OpContext::read_arg(std::size_t index, std::string_view arg, Outs& out) const {
+  return read_list(index, arg, out);
+}
+
+Status OpContext::read_arg(std::size_t index, std::string_view arg, std::string_view& out) const {
+  const auto* text = std::get_if<std::string>(&value(index));
+  if (text == nullptr) return wrong_kind(index, arg, "a string");
+  out = *text;
   return {};
 }
 
 Status OpContext::read_arg(std::size_t index, std::string_view arg, Out& out) const {
   return read_arg(index, arg, static_cast<Tensor&>(out));
-}
-
-Status OpContext::read_arg(std::size_t index, std::string_view arg, std::optional<Tensor>& out) const {
-  if (std::holds_alternative<Null>(value(index))) return {};
-  return read_arg(index, arg, out.emplace());
 }
 
 Status OpContext::read_arg(std::size_t index, std::string_view arg, std::int64_t& out) const {
@@ -113,11 +143,6 @@ Status OpContext::read_arg(std::size_t index, std::string_view arg, Ints& out) c
     return wrong_kind(index, arg, "a list of integers");
   }
   return {};
-}
-
-Status OpContext::read_arg(std::size_t index, std::string_view arg, std::optional<Ints>& out) const {
-  if (std::holds_alternative<Null>(value(index))) return {};
-  return read_arg(index, arg, out.emplace());
 }
 
 Status OpContext::read_arg(std::size_t index, std::string_view arg, SymIntOut& out) const {
@@ -197,6 +222,12 @@ BufferArg OpContext::write(std::string_view name, const Out& out) {
   return arg;
 }
 
+BufferArg OpContext::update(std::string_view name, const Tensor& tensor) {
+  auto arg = read(name, tensor);
+  arg.format.access = Access::read_write;
+  return arg;
+}
+
 BufferArg OpContext::read_scratch(std::string_view name, Elem elem) const {
   return {{name, Access::read, elem, 4}, plan_.storage_.scratch.empty() ? 0 : plan_.storage_.scratch[node_]};
 }
@@ -254,33 +285,50 @@ RowRange OpContext::row_range(std::initializer_list<const Tensor*> tables, std::
   return range;
 }
 
-Status OpContext::dispatch(const Kernel& kernel) {
-  if (error_) return std::unexpected(*std::exchange(error_, std::nullopt));
-  if (kernel.threads == 0) return {};
+Result<PipelineId> OpContext::intern(const Kernel& kernel, std::array<std::uint32_t, 3>& groups) {
   // A CPU adapter hands whole workgroups to its cores: a small dispatch is cut finer, so that all of them get some. The
   // smallest and the largest call of a program take one size each, so no call in between needs a third pipeline.
-  const bool is_small = profile().kind == AdapterKind::cpu && kernel.threads <= 4 * std::uint64_t{kernel.workgroup};
+  const bool is_small = profile().kind == AdapterKind::cpu && !kernel.whole_groups &&
+                        kernel.threads <= 4 * std::uint64_t{kernel.workgroup};
   auto grid = grid_for(kernel.threads, is_small ? kernel.workgroup / 4 : kernel.workgroup, profile().limits);
   if (!grid) return std::unexpected(Error{grid.error().code, fmt::format("{}: {}", name(), grid.error().message)});
+  groups = grid->groups;
+  if (kernel.whole_groups && grid->workgroup != kernel.workgroup) {
+    return std::unexpected(
+        Error{ErrorCode::unsupported, fmt::format("{}: needs workgroups of {} threads, but this device has at most {}",
+                                                  name(), kernel.workgroup, grid->workgroup)});
+  }
 
   PipelineKey key;
   key.shader = &kernel.shader;
   key.workgroup = grid->workgroup;
-  auto& dispatches = stepper_.nodes_[node_].dispatches;
-  auto& d = dispatches.emplace_back();
-  d.node = node_;
-  d.grid = grid->groups;
-  for (const auto& b : kernel.bind.all()) {
-    key.bindings[key.binding_count++] = b.format;
-    d.bindings[d.binding_count++] = b.buffer;
-  }
+  for (const auto& b : kernel.bind.all()) key.bindings[key.binding_count++] = b.format;
   std::ranges::copy(kernel.overrides, key.overrides.begin());
   key.override_count = static_cast<std::uint32_t>(kernel.overrides.size());
   std::ranges::copy(kernel.lines, key.lines.begin());
   key.line_count = static_cast<std::uint32_t>(kernel.lines.size());
-  d.pipeline = stepper_.pipelines_.intern(key, profile());
+  return stepper_.pipelines_.intern(key, profile());
+}
+
+Status OpContext::dispatch(const Kernel& kernel) {
+  if (error_) return std::unexpected(*std::exchange(error_, std::nullopt));
+  if (kernel.threads == 0) return {};
+  std::array<std::uint32_t, 3> groups{};
+  TRY_ASSIGN(const auto pipeline, intern(kernel, groups));
+  auto& d = stepper_.nodes_[node_].dispatches.emplace_back();
+  d.node = node_;
+  d.grid = groups;
+  d.pipeline = pipeline;
+  for (const auto& b : kernel.bind.all()) d.bindings[d.binding_count++] = b.buffer;
   d.params_bytes = static_cast<std::uint32_t>(kernel.params.size());
   std::ranges::copy(kernel.params, d.params.begin());
+  return {};
+}
+
+Status OpContext::prepare(const Kernel& kernel) {
+  if (measure_ == nullptr || kernel.threads == 0) return {};
+  std::array<std::uint32_t, 3> groups{};
+  TRY_ASSIGN([[maybe_unused]] const auto pipeline, intern(kernel, groups));
   return {};
 }
 

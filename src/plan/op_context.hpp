@@ -46,6 +46,29 @@ class Ints {
   std::span<const std::int64_t> live_;  ///< SymInt values
 };
 
+class OpContext;
+
+/// A list of tensors, some of which may be absent.
+class Tensors {
+ public:
+  std::size_t size() const { return items_.size(); }
+  bool has(std::size_t i) const;
+  /// Only where has(i).
+  Tensor operator[](std::size_t i) const;
+
+ protected:
+  friend class OpContext;
+  const OpContext* op_ = nullptr;
+  std::span<const ValueId> items_;
+  std::string_view arg_;
+};
+
+/// The outputs of an op that has several. One that nobody reads may be absent.
+class Outs : public Tensors {
+ public:
+  Out operator[](std::size_t i) const { return {Tensors::operator[](i)}; }
+};
+
 /// An argument that does not matter to Nibble (a memory format, a device).
 struct Ignored {};
 
@@ -95,6 +118,7 @@ struct Kernel {
   std::span<const std::byte> params;
   std::uint64_t threads = 0;
   std::uint32_t workgroup = 64;
+  bool whole_groups = false;  ///< the threads of a workgroup work together: its size is not to be changed
   std::initializer_list<OverrideValue> overrides = {};
   std::initializer_list<std::string_view> lines = {};
 };
@@ -160,6 +184,8 @@ class OpContext {
   BufferArg read(std::string_view name, const Tensor& tensor);
   BufferArg read(std::string_view name, const Tensor& tensor, const Shard& shard) const;
   BufferArg write(std::string_view name, const Out& out);
+  /// An argument that the op changes in place: OpTraits::mutates has its bit.
+  BufferArg update(std::string_view name, const Tensor& tensor);
   BufferArg read_scratch(std::string_view name, Elem elem) const;
   BufferArg write_scratch(std::string_view name, Elem elem) const;
   BufferArg fault() const;
@@ -188,11 +214,18 @@ class OpContext {
   bool is_sharded(const Tensor& tensor) const;
 
   Status dispatch(const Kernel& kernel);
+  /// A pipeline that neither the smallest nor the largest call may need, but one in between: known, and so compiled, at
+  /// load. Only the parts of the kernel that make the pipeline matter.
+  Status prepare(const Kernel& kernel);
   /// Called once after the op's function.
   Status finish();
 
  private:
+  friend class Tensors;
   Status expect_count(std::size_t count) const;
+  Tensor tensor_of(ValueId id, std::string_view arg) const;
+  Status read_list(std::size_t index, std::string_view arg, Tensors& out) const;
+  Result<PipelineId> intern(const Kernel& kernel, std::array<std::uint32_t, 3>& groups);
   const Value& value(std::size_t index) const;
   std::unexpected<Error> wrong_kind(std::size_t index, std::string_view arg, std::string_view wanted) const;
   const StorageEntry& entry(const Tensor& tensor) const;
@@ -201,13 +234,19 @@ class OpContext {
 
   Status read_arg(std::size_t index, std::string_view arg, Tensor& out) const;
   Status read_arg(std::size_t index, std::string_view arg, Out& out) const;
-  Status read_arg(std::size_t index, std::string_view arg, std::optional<Tensor>& out) const;
   Status read_arg(std::size_t index, std::string_view arg, std::int64_t& out) const;
   Status read_arg(std::size_t index, std::string_view arg, Number& out) const;
   Status read_arg(std::size_t index, std::string_view arg, bool& out) const;
   Status read_arg(std::size_t index, std::string_view arg, Ints& out) const;
-  Status read_arg(std::size_t index, std::string_view arg, std::optional<Ints>& out) const;
   Status read_arg(std::size_t index, std::string_view arg, SymIntOut& out) const;
+  Status read_arg(std::size_t index, std::string_view arg, std::string_view& out) const;
+  Status read_arg(std::size_t index, std::string_view arg, Tensors& out) const;
+  Status read_arg(std::size_t index, std::string_view arg, Outs& out) const;
+  template <class T>
+  Status read_arg(std::size_t index, std::string_view arg, std::optional<T>& out) const {
+    if (std::holds_alternative<Null>(value(index))) return {};
+    return read_arg(index, arg, out.emplace());
+  }
   Status read_arg(std::size_t index, std::string_view arg, Ignored& out) const;
 
   Stepper& stepper_;

@@ -111,6 +111,10 @@ constexpr std::string_view kIndexFunction =
     "// The thread's number in a grid that may be folded into two or three dimensions.\n"
     "fn thread_index(id: vec3<u32>, groups: vec3<u32>) -> u32 {\n"
     "  return id.x + WG * groups.x * (id.y + groups.y * id.z);\n"
+    "}\n"
+    "// The workgroup's number in such a grid.\n"
+    "fn group_index(id: vec3<u32>, groups: vec3<u32>) -> u32 {\n"
+    "  return id.x + groups.x * (id.y + groups.y * id.z);\n"
     "}\n";
 
 std::string write_wgsl(const PipelineKey& key, const DeviceProfile& profile) {

@@ -58,8 +58,8 @@ class Analysis {
   // A view is an alias only if nothing writes either side from then on: then no reader can tell.
   void find_aliases() {
     for (std::int32_t n = 0; n < node_count(); ++n) {
-      if (!ops_[n]->traits.alias || graph_.nodes[n].args.size() < 2) continue;
-      const ValueId in = graph_.nodes[n].args.front();
+      if (!ops_[n]->traits.alias || graph_.nodes[n].args.size() < 2U + ops_[n]->traits.alias_arg) continue;
+      const ValueId in = graph_.nodes[n].args[ops_[n]->traits.alias_arg];
       const ValueId out = graph_.nodes[n].args.back();
       const auto* a = graph_.tensor(in);
       const auto* b = graph_.tensor(out);
