@@ -2,4 +2,10 @@
 
 from conformance import embedding_cases, memory_cases, op_cases
 
-CASES = {case.name: case for case in [*embedding_cases.SMALL, *op_cases.ALL, *memory_cases.ALL, *embedding_cases.LARGE]}
+ALL = [
+    *embedding_cases.SMALL,
+    *op_cases.ALL,
+    *memory_cases.ALL,
+    *embedding_cases.LARGE,
+]
+CASES = {case.name: case for case in ALL}
