@@ -72,8 +72,17 @@ NIBBLE_EXPORT void nibble_device_close(nibble_device* device) NIBBLE_NOEXCEPT;
 
 typedef void (*nibble_progress)(uint64_t done, uint64_t total, void* user);
 
-NIBBLE_EXPORT nibble_model* nibble_model_load(nibble_device* device, const char* path, uint64_t max_shard_bytes,
-                                              nibble_progress progress, void* user) NIBBLE_NOEXCEPT;
+/* Zero everywhere means the defaults. */
+typedef struct nibble_load_options {
+  uint64_t max_shard_bytes;   /* split larger constants, to test sharding */
+  const char* without_passes; /* graph rewrites that shall not run, with commas between */
+  nibble_progress progress;
+  void* user; /* for progress */
+} nibble_load_options;
+
+/* `options` may be null. */
+NIBBLE_EXPORT nibble_model* nibble_model_load(nibble_device* device, const char* path,
+                                              const nibble_load_options* options) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT size_t nibble_model_input_count(nibble_model* model) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT size_t nibble_model_output_count(nibble_model* model) NIBBLE_NOEXCEPT;
 /* Fills dtype, is_int, rank and shape (the largest). */

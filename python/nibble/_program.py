@@ -5,7 +5,7 @@ import json
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -77,6 +77,7 @@ def load(
     on_progress: Callable[[int, int], None] | None = None,
     *,
     max_shard_bytes: int = 0,
+    without_passes: Iterable[str] = (),
 ) -> "Program":
     """Loads a .pte file onto a GPU.
 
@@ -84,6 +85,7 @@ def load(
         $NIBBLE_DEVICE says, else the best adapter.
     on_progress: called with the bytes of weights uploaded so far, and in all.
     max_shard_bytes: splits tensors larger than this; 0 means the device's own limits.
+    without_passes: names of graph rewrites that shall not run (`nibble ops --passes` lists them).
     """
     selector = "" if device is None else str(device.index if isinstance(device, Device) else device)
     handle = _Handle(check(lib.nibble_device_open(selector.encode())), lib.nibble_device_close, "device")
@@ -97,7 +99,12 @@ def load(
         except BaseException as error:  # ctypes would print it and go on
             failures.append(error)
 
-    pointer = lib.nibble_model_load(handle.get(), os.fsencode(path), max_shard_bytes, _native.Progress(report), None)
+    options = _native.LoadOptions(
+        max_shard_bytes=max_shard_bytes,
+        without_passes=",".join(without_passes).encode(),
+        progress=_native.Progress(report),
+    )
+    pointer = lib.nibble_model_load(handle.get(), os.fsencode(path), options)
     # Asked for before anything else calls the library in this thread.
     error = None if pointer else _native.last_error()
     model = _Handle(pointer, lib.nibble_model_free, "program") if pointer else None

@@ -101,6 +101,17 @@ bool describe(const std::vector<nibble::TensorInfo>& all, std::size_t index, std
   return true;
 }
 
+/// What stands between commas.
+std::vector<std::string> words_of(std::string_view text) {
+  std::vector<std::string> words;
+  while (!text.empty()) {
+    const auto end = std::min(text.find(','), text.size());
+    if (end != 0) words.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return words;
+}
+
 }  // namespace
 
 extern "C" {
@@ -138,13 +149,18 @@ uint64_t nibble_device_live_objects(nibble_device* device) noexcept {
 
 void nibble_device_close(nibble_device* device) noexcept { delete device; }
 
-nibble_model* nibble_model_load(nibble_device* device, const char* path, uint64_t max_shard_bytes,
-                                nibble_progress progress, void* user) noexcept {
+nibble_model* nibble_model_load(nibble_device* device, const char* path, const nibble_load_options* given) noexcept {
   if (!is_there(device, "device") || !is_there(path, "path")) return nullptr;
   nibble::LoadOptions options;
-  options.max_shard_bytes = max_shard_bytes;
-  if (progress != nullptr)
-    options.on_progress = [=](std::uint64_t done, std::uint64_t total) { progress(done, total, user); };
+  if (given != nullptr) {
+    options.max_shard_bytes = given->max_shard_bytes;
+    if (given->without_passes != nullptr) options.without_passes = words_of(given->without_passes);
+    if (const auto progress = given->progress; progress != nullptr) {
+      options.on_progress = [progress, user = given->user](std::uint64_t done, std::uint64_t total) {
+        progress(done, total, user);
+      };
+    }
+  }
   auto model = nibble::Model::load(device->device, path, options);
   if (!model) return failed(std::move(model).error());
   Json constants = Json::object();

@@ -24,6 +24,7 @@ Status devices_command(const DevicesOptions& options);
 
 struct OpsOptions {
   bool markdown = false;
+  bool passes = false;
 };
 Status ops_command(const OpsOptions& options);
 
@@ -34,6 +35,7 @@ struct ModelOptions {
   std::vector<InputShape> shapes;
   std::vector<std::int64_t> ints;
   std::uint64_t max_shard_bytes = 0;
+  std::vector<std::string> without_passes;
   bool json = false;
 };
 

@@ -35,6 +35,11 @@ CLI::Option* add_model(CLI::App& command, ModelOptions& options) {
   command
       .add_option("--max-shard-bytes", options.max_shard_bytes, "Split larger constants into shards, to test sharding")
       ->type_name("BYTES");
+  command
+      .add_option("--without-pass", options.without_passes,
+                  "A graph rewrite that shall not run; once for each (nibble ops --passes lists them)")
+      ->allow_extra_args(false)
+      ->type_name("NAME");
   return command
       .add_option("--device", options.device, "Adapter: index, kind (discrete, integrated, cpu) or part of its name")
       ->type_name("WHICH");
@@ -132,6 +137,7 @@ struct CommandLine {
   void add_ops() {
     auto* command = app.add_subcommand("ops", "List the operators that Nibble has");
     command->add_flag("--markdown", ops.markdown, "As the page docs/ops.md");
+    command->add_flag("--passes", ops.passes, "The graph rewrites instead, for --without-pass");
     command->callback([this] { chosen = [this] { return ops_command(ops); }; });
   }
 };

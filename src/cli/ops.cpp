@@ -1,11 +1,24 @@
+#include <algorithm>
+#include <iterator>
+
 #include "cli/commands.hpp"
 #include "cli/table.hpp"
+#include "graph/passes/passes.hpp"
 #include "ops/registry.hpp"
 
 namespace nibble::cli {
 
 Status ops_command(const OpsOptions& options) {
-  const Registry registry = ops::registry();
+  if (options.passes) {
+    Table table("ll");
+    for (const auto& pass : passes()) table.row({std::string(pass.name), std::string(pass.what)});
+    print(table.text());
+    return {};
+  }
+  // Names of our own are what passes make, nothing that a program has.
+  std::vector<OpEntry> registry;
+  std::ranges::copy_if(ops::registry(), std::back_inserter(registry),
+                       [](const OpEntry& op) { return !op.name.starts_with("nibble."); });
   if (!options.markdown) {
     Table table("lll");
     table.row({"operator", "types", "notes"});

@@ -120,9 +120,8 @@ Status run_command(const RunOptions& options) {
   }
   TRY_ASSIGN(const Device device, Device::open(options.device));
   Progress progress;
-  TRY_ASSIGN(const Model model,
-             Model::load(device, options.model,
-                         {.on_progress = progress.callback(), .max_shard_bytes = options.max_shard_bytes}));
+  TRY_ASSIGN(const Model model, Model::load(device, options.model,
+                                            {progress.callback(), options.max_shard_bytes, options.without_passes}));
   progress.clear();
   if (!options.outputs.empty() && options.outputs.size() != model.outputs().size()) {
     return fail(ErrorCode::invalid_argument, "the program has {} outputs, but --output was given {} times",

@@ -46,6 +46,8 @@ struct Constant {
   std::string key;  ///< sha256 of the bytes, in hex; empty for inline constants
   std::uint64_t offset = 0;
   bool located = false;
+  /// Other constants, one after another, that this one is made of: a pass joined them.
+  std::vector<std::uint32_t> parts = {};
 };
 
 struct Node {

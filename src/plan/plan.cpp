@@ -18,7 +18,9 @@ class PlanMaker {
 
   Result<std::shared_ptr<const Plan>> run() {
     TRY(fold_prepack(plan_->graph_));
-    TRY(find_ops());
+    TRY(check_names());
+    TRY(rewrite());
+    find_ops();
     TRY(check_values());
     auto& p = *plan_;
     TRY_ASSIGN(p.storage_,
@@ -34,25 +36,39 @@ class PlanMaker {
   }
 
  private:
-  Status find_ops() {
+  const OpEntry* find(std::string_view op) const {
+    const auto found = std::ranges::find(registry_, op, &OpEntry::name);
+    return found != registry_.end() ? &*found : nullptr;
+  }
+
+  Status check_names() const {
     std::vector<std::string_view> missing;
     for (const auto& node : plan_->graph_.nodes) {
-      const auto found = std::ranges::find(registry_, node.op, &OpEntry::name);
-      if (found != registry_.end()) {
-        plan_->ops_.push_back(&*found);
-      } else if (std::ranges::find(missing, node.op) == missing.end()) {
-        missing.push_back(node.op);
-      }
+      if (find(node.op) == nullptr && std::ranges::find(missing, node.op) == missing.end()) missing.push_back(node.op);
     }
     if (!missing.empty()) {
       return fail(ErrorCode::unsupported, "the program uses {} that Nibble does not have: {}",
                   missing.size() == 1 ? "an operator" : "operators", fmt::join(missing, ", "));
     }
+    return {};
+  }
+
+  Status rewrite() {
+    const auto largest = largest_buffer(plan_->profile_.limits);
+    const PassContext context{[this](std::string_view op) {
+                                const auto* entry = find(op);
+                                return entry != nullptr ? entry->traits.mutates : 0;
+                              },
+                              options_.max_shard_bytes != 0 ? std::min(largest, options_.max_shard_bytes) : largest};
+    return run_passes(plan_->graph_, context, options_.without_passes);
+  }
+
+  void find_ops() {
+    for (const auto& node : plan_->graph_.nodes) plan_->ops_.push_back(find(node.op));
     for (std::size_t n = 0; n < plan_->graph_.nodes.size(); ++n) {
       collect_operands(plan_->graph_, plan_->graph_.nodes[n], plan_->ops_[n]->traits,
                        plan_->node_inputs_.emplace_back(), plan_->node_outputs_.emplace_back());
     }
-    return {};
   }
 
   // Every tensor that is read was written before, by the caller, the file or a node; no 64-bit element reaches the GPU.

@@ -125,6 +125,8 @@ struct PlanOptions {
   /// Constants larger than this are split into shards; 0 means the device's own limits. A lower one makes sharding
   /// testable on any device.
   std::uint64_t max_shard_bytes = 0;
+  /// Names of passes (see graph/passes) that shall not run.
+  std::vector<std::string> without_passes = {};
 };
 
 }  // namespace nibble

@@ -8,11 +8,6 @@ namespace {
 
 std::uint64_t padded(std::uint64_t bytes) { return std::max<std::uint64_t>(16, Size(bytes).align_up(16).unchecked()); }
 
-/// The most that one buffer may hold and one binding may show; 32-bit byte offsets reach all of it.
-std::uint64_t largest_buffer(const Limits& limits) {
-  return std::min({limits.max_buffer_size, limits.max_storage_binding_size, std::uint64_t{0xffffffff}}) / 16 * 16;
-}
-
 class Analysis {
  public:
   Analysis(const Graph& graph, std::span<const OpEntry* const> ops, std::span<const std::vector<ValueId>> inputs,
@@ -229,6 +224,10 @@ struct Claim {
 
 }  // namespace
 
+std::uint64_t largest_buffer(const Limits& limits) {
+  return std::min({limits.max_buffer_size, limits.max_storage_binding_size, std::uint64_t{0xffffffff}}) / 16 * 16;
+}
+
 void collect_operands(const Graph& graph, const Node& node, const OpTraits& traits, std::vector<ValueId>& inputs,
                       std::vector<ValueId>& outputs) {
   const auto add = [&](ValueId id, std::vector<ValueId>& to) {
@@ -273,6 +272,12 @@ Status assign_buffers(const Graph& graph, std::span<const std::vector<ValueId>> 
                                               : static_cast<std::uint64_t>(shard.row_end - shard.row_begin) * row_bytes;
       shard.buffer = static_cast<BufferId>(layout.buffers.size());
       layout.buffers.push_back({padded(bytes), e.role});
+      std::uint64_t at = 0;
+      for (auto part : constant.parts) {
+        layout.uploads.push_back({shard.buffer, at, part, 0, graph.constants[part].length});
+        at += graph.constants[part].length;
+      }
+      if (!constant.parts.empty()) continue;
       if (bytes != 0) {
         layout.uploads.push_back({shard.buffer, 0, static_cast<std::uint32_t>(e.constant), begin, bytes});
       }

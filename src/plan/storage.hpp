@@ -34,6 +34,9 @@ struct Storage {
 void collect_operands(const Graph& graph, const Node& node, const OpTraits& traits, std::vector<ValueId>& inputs,
                       std::vector<ValueId>& outputs);
 
+/// The most that one buffer may hold and one binding may show; 32-bit byte offsets reach all of it.
+std::uint64_t largest_buffer(const Limits& limits);
+
 /// First half: entries, lifetimes, shards' row ranges. No buffer is assigned yet.
 Result<Storage> analyze_storage(const Graph& graph, std::span<const OpEntry* const> ops,
                                 std::span<const std::vector<ValueId>> inputs,

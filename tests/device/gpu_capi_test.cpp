@@ -35,7 +35,7 @@ TEST_F(CApiTest, runs_a_file) {
   EXPECT_NE(std::strstr(nibble_device_json(device), "\"kind\""), nullptr);
   const auto objects = nibble_device_live_objects(device);
 
-  nibble_model* model = nibble_model_load(device, path_.c_str(), 0, nullptr, nullptr);
+  nibble_model* model = nibble_model_load(device, path_.c_str(), nullptr);
   ASSERT_NE(model, nullptr) << nibble_error();
   EXPECT_STREQ(nibble_model_constants_json(model), "{\"get_vocab_size\":50}");
   ASSERT_EQ(nibble_model_input_count(model), 1U);
@@ -92,7 +92,7 @@ TEST_F(CApiTest, null_and_missing_things_are_errors) {
   EXPECT_EQ(nibble_device_open("no such thing"), nullptr);
   EXPECT_NE(std::strstr(nibble_error(), "no device matches"), nullptr);
   EXPECT_EQ(nibble_device_json(nullptr), nullptr);
-  EXPECT_EQ(nibble_model_load(nullptr, "x", 0, nullptr, nullptr), nullptr);
+  EXPECT_EQ(nibble_model_load(nullptr, "x", nullptr), nullptr);
   EXPECT_STREQ(nibble_error(), "the device is null");
   EXPECT_EQ(nibble_session_create(nullptr), nullptr);
   EXPECT_FALSE(nibble_session_execute(nullptr, nullptr, 0));
@@ -101,7 +101,7 @@ TEST_F(CApiTest, null_and_missing_things_are_errors) {
   nibble_device_close(nullptr);
   nibble_device* device = nibble_device_open("");
   ASSERT_NE(device, nullptr) << nibble_error();
-  EXPECT_EQ(nibble_model_load(device, "/no/such/file.pte", 0, nullptr, nullptr), nullptr);
+  EXPECT_EQ(nibble_model_load(device, "/no/such/file.pte", nullptr), nullptr);
   EXPECT_EQ(nibble_error_code(), static_cast<std::int32_t>(ErrorCode::io));
   nibble_device_close(device);
 }

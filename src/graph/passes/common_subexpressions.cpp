@@ -1,0 +1,64 @@
+// Nodes that do the same with the same values, as the repeated choose_qparams of q, k and v.
+#include <algorithm>
+#include <map>
+
+#include "graph/passes/rewrite.hpp"
+
+namespace nibble {
+namespace {
+
+std::vector<ValueId> outputs_of(const Graph& graph, const Node& node) {
+  const auto* list = std::get_if<ValueList>(&graph.values[node.args.back()]);
+  return list != nullptr ? list->items : std::vector{node.args.back()};
+}
+
+bool is_steady(const Rewriter& rewriter, const Graph& graph, const Node& node) {
+  for (auto v : node.args) {
+    if (!rewriter.is_steady(v)) return false;
+    if (const auto* list = std::get_if<ValueList>(&graph.values[v])) {
+      if (!std::ranges::all_of(list->items, [&](ValueId item) { return rewriter.is_steady(item); })) return false;
+    }
+  }
+  return true;
+}
+
+/// Outputs differ, so they are compared by what they are: a node may convert to the type of its output.
+bool same_kind(const Graph& graph, ValueId a, ValueId b) {
+  if (graph.values[a].index() != graph.values[b].index()) return false;
+  const auto* x = graph.tensor(a);
+  const auto* y = graph.tensor(b);
+  return x == nullptr || (x->dtype == y->dtype && x->shape == y->shape);
+}
+
+}  // namespace
+
+void common_subexpressions(Graph& graph, const PassContext& context) {
+  Rewriter rewriter(graph, context);
+  std::multimap<std::string_view, std::size_t> seen;
+  for (std::size_t n = 0; n < rewriter.size(); ++n) {
+    const Node& node = rewriter.node(n);
+    if (node.args.size() < 2 || context.mutates(node.op) != 0 || !is_steady(rewriter, graph, node)) continue;
+    const auto mine = outputs_of(graph, node);
+    if (!std::ranges::all_of(mine, [&](ValueId v) { return rewriter.maker(v) && !rewriter.is_output(v); })) continue;
+    const auto [first, last] = seen.equal_range(node.op);
+    const auto found = std::find_if(first, last, [&](const auto& entry) {
+      const Node& other = rewriter.node(entry.second);
+      if (other.args.size() != node.args.size()) return false;
+      for (std::size_t i = 0; i + 1 < node.args.size(); ++i) {
+        if (!rewriter.same(other.args[i], node.args[i])) return false;
+      }
+      return std::ranges::equal(outputs_of(graph, other), mine,
+                                [&](ValueId a, ValueId b) { return same_kind(graph, a, b); });
+    });
+    if (found == last) {
+      seen.emplace(node.op, n);
+      continue;
+    }
+    const auto theirs = outputs_of(graph, rewriter.node(found->second));
+    for (std::size_t i = 0; i < mine.size(); ++i) rewriter.redirect(mine[i], theirs[i]);
+    rewriter.remove(n);
+  }
+  rewriter.finish();
+}
+
+}  // namespace nibble

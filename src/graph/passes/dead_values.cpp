@@ -1,0 +1,39 @@
+// Nodes whose results nobody reads go; of several results, those that nobody reads.
+#include <algorithm>
+
+#include "graph/passes/rewrite.hpp"
+
+namespace nibble {
+
+void dead_values(Graph& graph, const PassContext& context) {
+  for (bool changed = true; changed;) {
+    changed = false;
+    Rewriter rewriter(graph, context);
+    std::optional<ValueId> null;
+    for (std::size_t n = 0; n < rewriter.size(); ++n) {
+      const Node& node = rewriter.node(n);
+      if (node.args.empty() || context.mutates(node.op) != 0) continue;
+      const ValueId last = node.args.back();
+      const auto is_dead = [&](ValueId v) { return rewriter.maker(v) && rewriter.reads(v) == 0; };
+      auto* list = std::get_if<ValueList>(&graph.values[last]);
+      if (list == nullptr ? is_dead(last) : !list->items.empty() && std::ranges::all_of(list->items, [&](ValueId v) {
+            return rewriter.is_null(v) || is_dead(v);
+          })) {
+        rewriter.remove(n);
+        changed = true;
+        continue;
+      }
+      if (list == nullptr || rewriter.reads(last) != 0) continue;
+      std::vector<ValueId> items = list->items;
+      for (auto& item : items) {
+        if (!is_dead(item)) continue;
+        if (!null) null = rewriter.add(Null{});
+        item = *null;
+      }
+      std::get_if<ValueList>(&graph.values[last])->items = std::move(items);
+    }
+    rewriter.finish();
+  }
+}
+
+}  // namespace nibble

@@ -1,0 +1,45 @@
+// The exporter leaves views between tensors of one shape, eight in a transformer layer. Without them, what belongs
+// together stands together.
+#include <algorithm>
+#include <array>
+
+#include "graph/passes/rewrite.hpp"
+
+namespace nibble {
+namespace {
+
+constexpr std::array<std::string_view, 6> kViews = {
+    "aten.view_copy.default",  "aten.clone.default",     "dim_order_ops._clone_dim_order.default",
+    "aten.alias_copy.default", "aten.squeeze_copy.dims", "aten.unsqueeze_copy.default"};
+
+/// With one size left open, or none, equal bounds mean equal live shapes: the number of elements is kept.
+bool keeps_shape(const Graph& graph, const Node& node) {
+  if (node.op != "aten.view_copy.default" || node.args.size() != 3) return true;
+  const auto* list = std::get_if<ValueList>(&graph.values[node.args[1]]);
+  if (list == nullptr) return true;
+  return std::ranges::count_if(list->items,
+                               [&](ValueId v) { return std::holds_alternative<SymInt>(graph.values[v]); }) <= 1;
+}
+
+}  // namespace
+
+void drop_views(Graph& graph, const PassContext& context) {
+  Rewriter rewriter(graph, context);
+  for (std::size_t n = 0; n < rewriter.size(); ++n) {
+    const Node& node = rewriter.node(n);
+    if (std::ranges::find(kViews, node.op) == kViews.end() || node.args.size() < 2) continue;
+    const ValueId in = node.args.front();
+    const ValueId out = node.args.back();
+    const auto* from = graph.tensor(in);
+    const auto* to = graph.tensor(out);
+    if (from == nullptr || to == nullptr || from->dtype != to->dtype || !(from->shape == to->shape)) continue;
+    if (!rewriter.is_steady(in) || !rewriter.maker(out) || rewriter.is_output(out) || !keeps_shape(graph, node)) {
+      continue;
+    }
+    rewriter.redirect(out, in);
+    rewriter.remove(n);
+  }
+  rewriter.finish();
+}
+
+}  // namespace nibble

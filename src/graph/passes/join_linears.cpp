@@ -1,0 +1,38 @@
+// Linears of one input, two or three at a time, become one that writes all their outputs: one dispatch instead of
+// three, and enough threads for a GPU even where k and v are narrow.
+#include <map>
+
+#include "graph/passes/linears.hpp"
+
+namespace nibble {
+
+void join_linears(Graph& graph, const PassContext& context) {
+  Rewriter rewriter(graph, context);
+  std::map<ValueId, std::vector<Linear>> by_input;
+  std::vector<ValueId> order;
+  for (std::size_t n = 0; n < rewriter.size(); ++n) {
+    if (const auto linear = joinable_linear(rewriter, graph, n)) {
+      auto& group = by_input[linear->x];
+      if (group.empty()) order.push_back(linear->x);
+      group.push_back(*linear);
+    }
+  }
+  constexpr std::size_t kMost = 3;  // outputs that fit into one dispatch's bindings
+  for (auto x : order) {
+    std::span<const Linear> rest = by_input[x];
+    while (rest.size() >= 2) {
+      const auto group = rest.first(std::min(kMost, rest.size()));
+      rest = rest.subspan(group.size());
+      if (!can_join(rewriter, graph, context, group)) continue;
+      std::vector<ValueId> outs;
+      for (const auto& one : group) outs.push_back(one.out);
+      auto args = join_arguments(rewriter, group);
+      args.push_back(rewriter.add(ValueList{std::move(outs)}));
+      for (const auto& one : group.subspan(1)) rewriter.remove(one.node);
+      rewriter.replace(group[0].node, {"nibble.linear_q4gsw_parts", std::move(args)});
+    }
+  }
+  rewriter.finish();
+}
+
+}  // namespace nibble

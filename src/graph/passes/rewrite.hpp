@@ -1,0 +1,68 @@
+// What passes have in common: who makes a value and who reads it, and how nodes are replaced.
+#pragma once
+
+#include <optional>
+
+#include "graph/passes/passes.hpp"
+
+namespace nibble {
+
+/// A graph as it was when this was made. Changes are collected and carried out by finish().
+class Rewriter {
+ public:
+  Rewriter(Graph& graph, const PassContext& context);
+
+  Graph& graph() { return graph_; }
+  std::size_t size() const { return graph_.nodes.size(); }
+  const Node& node(std::size_t n) const { return graph_.nodes[n]; }
+
+  /// The only node that writes the value, or nothing: for inputs, constants and what is written more than once.
+  std::optional<std::size_t> maker(ValueId v) const;
+  /// The maker, if it is this op with this number of arguments and still there.
+  std::optional<std::size_t> maker(ValueId v, std::string_view op, std::size_t args) const;
+  /// How many arguments and outputs of the program read the value.
+  std::size_t reads(ValueId v) const { return reads_[v]; }
+  bool is_output(ValueId v) const { return is_output_[v] != 0; }
+  /// Nobody ever writes the value but its one maker, if it has one: it is the same whenever it is read.
+  bool is_steady(ValueId v) const;
+  /// The value is a constant that no node changes.
+  bool is_constant(ValueId v) const;
+  /// The only tensor that is made of its bytes, and read once: it may be joined with others and is needed no more.
+  bool is_private_constant(ValueId v) const;
+  /// The arguments are the same number, string or list of such, or the very same value.
+  bool same(ValueId a, ValueId b) const;
+  bool is_number(ValueId v, double number) const;
+  bool is_null(ValueId v) const;
+  bool is_removed(std::size_t n) const { return removed_[n] != 0; }
+
+  ValueId add(Value value);
+  /// A constant of these constants' bytes, one after another.
+  ValueId join(std::span<const ValueId> constants, DType dtype, Shape shape);
+  void remove(std::size_t n) { removed_[n] = 1; }
+  void replace(std::size_t n, Node node) { graph_.nodes[n] = std::move(node); }
+  /// Puts a node behind node n.
+  void insert_after(std::size_t n, Node node) { inserted_.push_back({n, std::move(node)}); }
+  /// Every reader of `from` reads `to` from now on.
+  void redirect(ValueId from, ValueId to);
+
+  void finish();
+
+ private:
+  struct Inserted {
+    std::size_t after;
+    Node node;
+  };
+  ValueId target(ValueId v) const;
+
+  Graph& graph_;
+  std::vector<std::size_t> reads_;
+  std::vector<std::uint32_t> writes_;
+  std::vector<std::int32_t> maker_;
+  std::vector<std::uint8_t> is_output_;
+  std::vector<std::uint8_t> is_input_;
+  std::vector<std::uint8_t> removed_;
+  std::vector<ValueId> redirected_;
+  std::vector<Inserted> inserted_;
+};
+
+}  // namespace nibble
