@@ -50,8 +50,11 @@ class NIBBLE_API Device {
   const DeviceInfo& info() const;
   /// The latched error once the device is lost.
   std::optional<Error> lost() const;
-  /// Number of live GPU objects that wgpu knows of in this process; for leak checks.
+  /// Number of live GPU objects that wgpu knows of in this process, but for the device's own compiled pipelines; for
+  /// leak checks.
   std::size_t live_objects() const;
+  /// How many different pipelines were compiled on this device so far: each is compiled once.
+  std::size_t compiled_pipelines() const;
 
   std::shared_ptr<DeviceState> state;
 };

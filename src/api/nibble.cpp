@@ -85,7 +85,8 @@ Result<Device> Device::open(std::string_view selector) {
 
 const DeviceInfo& Device::info() const { return state->info; }
 std::optional<Error> Device::lost() const { return state->gpu->lost(); }
-std::size_t Device::live_objects() const { return gpu::live_objects(); }
+std::size_t Device::live_objects() const { return gpu::live_objects() - state->gpu->kept_objects(); }
+std::size_t Device::compiled_pipelines() const { return state->gpu->compiled_pipelines(); }
 
 Result<Model> Model::load(const Device& device, const std::string& path, const LoadOptions& options) {
   TRY_ASSIGN(auto mapped, MappedFile::open(path));

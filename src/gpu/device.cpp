@@ -1,7 +1,9 @@
 #include "gpu/device.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
+#include <set>
 
 #include "gpu/adapters.hpp"
 
@@ -185,7 +187,8 @@ Result<Buffer> Device::make_buffer(std::uint64_t bytes, WGPUBufferUsage usage, s
 Result<std::shared_ptr<const Pipeline>> Device::pipeline(const PipelineDesc& desc) {
   TRY(check());
   Section section(*this, Section::Catch::everything);
-  auto made = cached(pipelines_, pipeline_key(desc), [&] {
+  auto& made = pipelines_[pipeline_key(desc)];
+  if (made == nullptr) {
     auto pipeline = std::make_shared<Pipeline>();
     pipeline->layout = bind_layout(desc.bindings);
     pipeline->module = shader_module(desc);
@@ -200,8 +203,8 @@ Result<std::shared_ptr<const Pipeline>> Device::pipeline(const PipelineDesc& des
     descriptor.compute.constantCount = constants.size();
     descriptor.compute.constants = constants.data();
     pipeline->handle = ComputePipeline(wgpu().DeviceCreateComputePipeline(handle(), &descriptor));
-    return pipeline;
-  });
+    made = std::move(pipeline);
+  }
   if (auto status = section.close("compiling the kernel " + desc.label); !status) {
     // What was made is invalid: nobody may find it.
     pipelines_.erase(pipeline_key(desc));
@@ -210,6 +213,22 @@ Result<std::shared_ptr<const Pipeline>> Device::pipeline(const PipelineDesc& des
     return std::unexpected(std::move(status).error());
   }
   return made;
+}
+
+std::size_t Device::compiled_pipelines() const {
+  std::lock_guard guard(mutex_);
+  return pipelines_.size();
+}
+
+std::size_t Device::kept_objects() const {
+  std::lock_guard guard(mutex_);
+  std::set<const void*> objects;
+  for (const auto& [key, pipeline] : pipelines_) {
+    const std::array<const void*, 4> parts = {pipeline.get(), pipeline->module.get(), &pipeline->layout->group,
+                                              &pipeline->layout->pipeline};
+    objects.insert(parts.begin(), parts.end());
+  }
+  return objects.size();
 }
 
 std::shared_ptr<const BindLayout> Device::bind_layout(std::span<const Access> bindings) {

@@ -49,6 +49,10 @@ class Device {
 
   Result<Buffer> make_buffer(std::uint64_t bytes, WGPUBufferUsage usage, std::string_view what);
   Result<std::shared_ptr<const Pipeline>> pipeline(const PipelineDesc& desc);
+  /// How many different pipelines were compiled on it so far.
+  std::size_t compiled_pipelines() const;
+  /// GPU objects that these pipelines are made of.
+  std::size_t kept_objects() const;
 
   /// Waits until the GPU has done submission `index`, and all before it.
   void wait(WGPUSubmissionIndex index) const;
@@ -78,10 +82,11 @@ class Device {
   Queue queue_;
 
   /// Covers error scopes, encoding and submission; the wait for results is outside.
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<std::string, std::weak_ptr<const BindLayout>> layouts_;
   std::map<std::string, std::weak_ptr<const ShaderModule>> modules_;
-  std::map<std::string, std::weak_ptr<const Pipeline>> pipelines_;
+  /// Kept as long as the device, so that a program that is loaded again compiles nothing.
+  std::map<std::string, std::shared_ptr<const Pipeline>> pipelines_;
 
   /// What the callbacks write. They come from any thread that is in wgpu, also while mutex_ is held.
   mutable std::mutex latch_mutex_;

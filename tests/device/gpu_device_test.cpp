@@ -101,7 +101,7 @@ TEST_F(GpuTest, a_buffer_that_is_too_large_is_an_error_and_the_device_goes_on) {
   EXPECT_TRUE(succeeds(gpu.make_buffer(256, WGPUBufferUsage_Storage, "making a small one")));
 }
 
-TEST_F(GpuTest, equal_kernels_are_compiled_once_and_die_with_their_last_user) {
+TEST_F(GpuTest, equal_kernels_are_compiled_once) {
   auto& gpu = *device.state->gpu;
   const auto objects = device.live_objects();
   const PipelineDesc desc{.label = "k",
@@ -120,6 +120,9 @@ TEST_F(GpuTest, equal_kernels_are_compiled_once_and_die_with_their_last_user) {
     EXPECT_EQ(a->layout, c->layout);
   }
   EXPECT_EQ(device.live_objects(), objects);
+  const auto compiled = device.compiled_pipelines();
+  EXPECT_TRUE(succeeds(gpu.pipeline(desc)));
+  EXPECT_EQ(device.compiled_pipelines(), compiled) << "still there when nobody uses it";
 }
 
 TEST_F(GpuTest, an_error_that_no_call_waited_for_is_latched) {

@@ -192,12 +192,15 @@ TEST_F(SessionTest, profiling_tells_what_each_dispatch_took) {
 
 TEST_F(SessionTest, loading_and_unloading_leaves_no_gpu_object) {
   const auto objects = device.live_objects();
+  std::size_t compiled = 0;
   for (int i = 0; i < 25; ++i) {
     session(embedding());
     EXPECT_TRUE(are_rows(*rows({1, 2}), Ids{1, 2}));
     EXPECT_GT(device.live_objects(), objects);
     loaded = {};
     EXPECT_EQ(device.live_objects(), objects);
+    if (i == 0) compiled = device.compiled_pipelines();
+    EXPECT_EQ(device.compiled_pipelines(), compiled) << "a second load compiles nothing";
   }
   BlobBuilder broken = embedding();
   const int y = broken.tensor(DType::f32, {1});
