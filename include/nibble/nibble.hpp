@@ -64,6 +64,8 @@ struct LoadOptions {
   std::function<void(std::uint64_t done, std::uint64_t total)> on_progress;
   /// Split tensors larger than this into shards; 0 means the device's limits. For tests.
   std::uint64_t max_shard_bytes = 0;
+  /// KV caches in half precision: half their memory, and results that differ by about a thousandth.
+  bool f16_cache = false;
   /// Names of graph rewrites that shall not run (`nibble ops --passes` lists them), to find out what one does.
   std::vector<std::string> without_passes = {};
 };

@@ -77,6 +77,7 @@ def load(
     on_progress: Callable[[int, int], None] | None = None,
     *,
     max_shard_bytes: int = 0,
+    f16_cache: bool = False,
     without_passes: Iterable[str] = (),
 ) -> "Program":
     """Loads a .pte file onto a GPU.
@@ -85,6 +86,7 @@ def load(
         $NIBBLE_DEVICE says, else the best adapter.
     on_progress: called with the bytes of weights uploaded so far, and in all.
     max_shard_bytes: splits tensors larger than this; 0 means the device's own limits.
+    f16_cache: keeps KV caches in half precision: half their memory, and results that differ by about a thousandth.
     without_passes: names of graph rewrites that shall not run (`nibble ops --passes` lists them).
     """
     selector = "" if device is None else str(device.index if isinstance(device, Device) else device)
@@ -101,6 +103,7 @@ def load(
 
     options = _native.LoadOptions(
         max_shard_bytes=max_shard_bytes,
+        f16_cache=f16_cache,
         without_passes=",".join(without_passes).encode(),
         progress=_native.Progress(report),
     )

@@ -35,6 +35,7 @@ struct ModelOptions {
   std::vector<InputShape> shapes;
   std::vector<std::int64_t> ints;
   std::uint64_t max_shard_bytes = 0;
+  bool f16_cache = false;
   std::vector<std::string> without_passes;
   bool json = false;
 };

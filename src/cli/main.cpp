@@ -35,6 +35,8 @@ CLI::Option* add_model(CLI::App& command, ModelOptions& options) {
   command
       .add_option("--max-shard-bytes", options.max_shard_bytes, "Split larger constants into shards, to test sharding")
       ->type_name("BYTES");
+  command.add_flag("--f16-cache", options.f16_cache,
+                   "KV caches in half precision: half their memory, results differ by about a thousandth");
   command
       .add_option("--without-pass", options.without_passes,
                   "A graph rewrite that shall not run; once for each (nibble ops --passes lists them)")

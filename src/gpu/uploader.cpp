@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <vector>
+
+#include "gpu/host_convert.hpp"
 
 namespace nibble::gpu {
 namespace {
@@ -31,12 +34,20 @@ class Uploader {
     }
     for (std::uint64_t at = 0; at < upload.bytes; at += kChunkBytes) {
       const auto count = std::min(kChunkBytes, upload.bytes - at);
-      TRY(write(buffer, upload.buffer_offset + at, bytes.subspan(upload.source_offset + at, count)));
+      const auto chunk = bytes.subspan(upload.source_offset + at, count);
+      TRY(upload.narrow ? write(buffer, upload.buffer_offset + at / 2, narrowed(chunk))
+                        : write(buffer, upload.buffer_offset + at, chunk));
       source_.consumed(upload.constant, upload.source_offset + at + count);
       done_ += count;
       if (progress_) progress_(done_, total_);
     }
     return {};
+  }
+
+  std::span<const std::byte> narrowed(std::span<const std::byte> floats) {
+    halves_.resize(floats.size() / 2);
+    to_device(DType::f32, floats.data(), DType::f16, halves_.data(), floats.size() / 4, {});
+    return halves_;
   }
 
   Status write(WGPUBuffer buffer, std::uint64_t offset, std::span<const std::byte> chunk) {
@@ -64,6 +75,7 @@ class Uploader {
   const Progress& progress_;
   std::uint64_t total_;
   std::uint64_t done_ = 0;
+  std::vector<std::byte> halves_;  ///< of one chunk
 };
 
 }  // namespace

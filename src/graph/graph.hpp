@@ -22,6 +22,7 @@ struct TensorValue {
   Shape shape;
   std::int32_t constant = -1;  ///< index into Graph::constants, or -1
   std::int32_t mem_obj = -1;   ///< the exporter's memory plan; Nibble computes its own liveness
+  bool narrowed = false;       ///< the constant's bytes are float32, the tensor is float16
 };
 
 /// An integer known only at run time.

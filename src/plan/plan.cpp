@@ -60,7 +60,9 @@ class PlanMaker {
                                 return entry != nullptr ? entry->traits.mutates : 0;
                               },
                               options_.max_shard_bytes != 0 ? std::min(largest, options_.max_shard_bytes) : largest};
-    return run_passes(plan_->graph_, context, options_.without_passes);
+    TRY(run_passes(plan_->graph_, context, options_.without_passes));
+    if (options_.f16_cache) f16_caches(plan_->graph_);
+    return {};
   }
 
   void find_ops() {

@@ -33,12 +33,14 @@ struct BufferDesc {
 };
 
 /// `bytes` bytes of constant `constant` from `source_offset` on go to `buffer` at `buffer_offset` (a multiple of 4).
+/// With `narrow` they are float32 and become float16, half as many bytes.
 struct Upload {
   BufferId buffer = 0;
   std::uint64_t buffer_offset = 0;
   std::uint32_t constant = 0;
   std::uint64_t source_offset = 0;
   std::uint64_t bytes = 0;
+  bool narrow = false;
 };
 
 enum class Access : std::uint8_t { read, read_write };
@@ -125,6 +127,8 @@ struct PlanOptions {
   /// Constants larger than this are split into shards; 0 means the device's own limits. A lower one makes sharding
   /// testable on any device.
   std::uint64_t max_shard_bytes = 0;
+  /// KV caches in half precision: half their memory, and results that differ by about a thousandth.
+  bool f16_cache = false;
   /// Names of passes (see graph/passes) that shall not run.
   std::vector<std::string> without_passes = {};
 };

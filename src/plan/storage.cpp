@@ -86,6 +86,7 @@ class Analysis {
       StorageEntry entry;
       entry.role = !is_constant ? BufferRole::slot : written ? BufferRole::state : BufferRole::constant;
       entry.constant = tensor->constant;
+      entry.narrowed = tensor->narrowed;
       entry.bytes = Size::bytes(tensor->shape, tensor->dtype).unchecked();
       entry.first = node_count();
       entry.last = -1;
@@ -268,8 +269,10 @@ Status assign_buffers(const Graph& graph, std::span<const std::vector<ValueId>> 
     const std::uint64_t row_bytes = rows == 0 ? 0 : e.bytes / static_cast<std::uint64_t>(rows);
     for (auto& shard : e.shards) {
       const auto begin = static_cast<std::uint64_t>(shard.row_begin) * row_bytes;
-      const auto bytes = e.shards.size() == 1 ? constant.length
-                                              : static_cast<std::uint64_t>(shard.row_end - shard.row_begin) * row_bytes;
+      const auto bytes = e.narrowed ? e.bytes
+                         : e.shards.size() == 1
+                             ? constant.length
+                             : static_cast<std::uint64_t>(shard.row_end - shard.row_begin) * row_bytes;
       shard.buffer = static_cast<BufferId>(layout.buffers.size());
       layout.buffers.push_back({padded(bytes), e.role});
       std::uint64_t at = 0;
@@ -279,7 +282,8 @@ Status assign_buffers(const Graph& graph, std::span<const std::vector<ValueId>> 
       }
       if (!constant.parts.empty()) continue;
       if (bytes != 0) {
-        layout.uploads.push_back({shard.buffer, 0, static_cast<std::uint32_t>(e.constant), begin, bytes});
+        layout.uploads.push_back({shard.buffer, 0, static_cast<std::uint32_t>(e.constant), begin,
+                                  e.narrowed ? 2 * bytes : bytes, e.narrowed});
       }
     }
   }

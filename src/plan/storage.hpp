@@ -11,6 +11,7 @@ struct StorageEntry {
   BufferRole role = BufferRole::slot;
   std::uint64_t bytes = 0;
   std::int32_t constant = -1;  ///< what fills it, for constants and states
+  bool narrowed = false;       ///< from float32 to float16
   std::int32_t first = 0;      ///< first and last node that touch it; inputs start at -1, outputs end at the node count
   std::int32_t last = 0;
   std::int32_t input = -1;    ///< the program input it holds, unless a node writes it too

@@ -85,7 +85,8 @@ void LayoutRecords::fill_memory(const Plan& plan) {
                         .constant = one.constant,
                         .buffer_offset = one.buffer_offset,
                         .file_offset = constants[one.constant].offset + one.source_offset,
-                        .bytes = one.bytes});
+                        .bytes = one.bytes,
+                        .narrow = one.narrow});
   }
 }
 

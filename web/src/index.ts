@@ -43,6 +43,7 @@ export async function load(from: ProgramSource, options: LoadOptions): Promise<P
       method: options.method ?? "",
       profile: device.profile(),
       maxShardBytes: options.maxShardBytes ?? 0,
+      f16Cache: options.f16Cache ?? false,
     };
     const layout = await planProgram(source, planner, choices, stop.signal);
     const executor = await Executor.make(device, planner, layout);

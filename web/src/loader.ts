@@ -3,9 +3,10 @@
 
 import type { Constant, Layout, Profile, Upload } from "#wire";
 import type { RangeCache } from "./cache.js";
+import { halfFromNumber } from "./convert.js";
 import type { GpuDevice } from "./device.js";
 import { NibbleError } from "./errors.js";
-import type { Planner } from "./planner.js";
+import type { Planner, PlanOptions } from "./planner.js";
 import { Sha256 } from "./sha256.js";
 import { readAll, truncated } from "./source.js";
 import type { Source } from "./types.js";
@@ -27,7 +28,7 @@ const UNKNOWN_SIZE = 2 ** 48;
 export async function planProgram(
   source: Source,
   planner: Planner,
-  options: { method: string; profile: Profile; maxShardBytes: number },
+  options: PlanOptions & { method: string; profile: Profile },
   signal: AbortSignal,
 ): Promise<Layout> {
   const size = source.size ?? UNKNOWN_SIZE;
@@ -42,7 +43,7 @@ export async function planProgram(
   program.set(await readAll(source, known, programBytes - known, signal), known);
   const { offset, size: blobBytes } = planner.container(program, options.method);
   const blob = await readAll(source, offset, blobBytes, signal);
-  return planner.plan(blob, options.profile, options.maxShardBytes);
+  return planner.plan(blob, options.profile, options);
 }
 
 async function readAtMost(source: Source, count: number, signal: AbortSignal): Promise<Uint8Array> {
@@ -255,6 +256,12 @@ function makeSpans(constants: Constant[]): Span[] {
   return spans;
 }
 
+/** Float32 as float16. */
+function narrowed(bytes: Uint8Array): Uint16Array {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  return Uint16Array.from({ length: bytes.length / 4 }, (_, i) => halfFromNumber(view.getFloat32(4 * i, true)));
+}
+
 /** Where a span's bytes go: into hashes and buffers. They come in order. */
 class Target {
   private readonly sinks: { constant: Constant; hash: Sha256; hashed: number; writers: Writer[] }[];
@@ -289,12 +296,15 @@ class Target {
   }
 }
 
-/** One upload. Queues take multiples of 4 bytes only, so up to 3 are held back until the next come. */
+/**
+ * One upload. Queues take multiples of 4 bytes only, so what is less is held back until the next come; where float32
+ * becomes float16, 8 bytes make 4.
+ */
 class Writer {
   private at: number;
   private done = 0;
   private held = 0;
-  private readonly tail = new Uint8Array(4);
+  private readonly tail: Uint8Array;
 
   constructor(
     private readonly queue: GPUQueue,
@@ -302,19 +312,18 @@ class Writer {
     private readonly upload: Upload,
   ) {
     this.at = upload.bufferOffset;
+    this.tail = new Uint8Array(upload.narrow ? 8 : 4);
   }
 
   /** `bytes` lie at `at` in the file; only those of the upload are taken. */
   write(bytes: Uint8Array, at: number): void {
     const part = cut(bytes, at, this.upload.fileOffset, this.upload.bytes);
     let start = 0;
-    while (this.held > 0 && this.held < 4 && start < part.length) this.tail[this.held++] = part[start++]!;
-    if (this.held === 4) this.flush();
-    const whole = Math.floor((part.length - start) / 4) * 4;
-    if (whole > 0) {
-      this.queue.writeBuffer(this.buffer, this.at, part.buffer as ArrayBuffer, part.byteOffset + start, whole);
-      this.at += whole;
-    }
+    const unit = this.tail.length;
+    while (this.held > 0 && this.held < unit && start < part.length) this.tail[this.held++] = part[start++]!;
+    if (this.held === unit) this.flush();
+    const whole = Math.floor((part.length - start) / unit) * unit;
+    if (whole > 0) this.send(part.subarray(start, start + whole));
     for (let i = start + whole; i < part.length; ++i) this.tail[this.held++] = part[i]!;
     this.done += part.length;
     if (this.done === this.upload.bytes && this.held > 0) this.flush();
@@ -322,9 +331,14 @@ class Writer {
 
   private flush(): void {
     this.tail.fill(0, this.held);
-    this.queue.writeBuffer(this.buffer, this.at, this.tail);
-    this.at += 4;
+    this.send(this.tail);
     this.held = 0;
+  }
+
+  private send(bytes: Uint8Array): void {
+    const out = this.upload.narrow ? narrowed(bytes) : bytes;
+    this.queue.writeBuffer(this.buffer, this.at, out.buffer as ArrayBuffer, out.byteOffset, out.byteLength);
+    this.at += out.byteLength;
   }
 }
 

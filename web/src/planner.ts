@@ -5,6 +5,12 @@ import { NibbleError } from "./errors.js";
 import { System } from "./system.js";
 import type { WasmSource } from "./types.js";
 
+/** What a plan may depend on beside the device. */
+export interface PlanOptions {
+  maxShardBytes: number;
+  f16Cache: boolean;
+}
+
 /** An address in the planner's memory; 0 is none. */
 type Address = number;
 
@@ -25,7 +31,7 @@ interface Exports {
     methodBytes: number,
   ): Address;
   nibble_program_blob(program: Address, bytes: Address, count: number): number;
-  nibble_program_plan(program: Address, profile: Address, maxShardBytes: bigint): Address;
+  nibble_program_plan(program: Address, profile: Address, maxShardBytes: bigint, f16Cache: number): Address;
   nibble_session_new(program: Address): Address;
   nibble_session_set_shape(session: Address, input: number, shape: Address): number;
   nibble_session_set_int(session: Address, input: number, value: bigint): number;
@@ -155,10 +161,13 @@ export class Planner {
   }
 
   /** The blob; gives the plan for a device. */
-  plan(blob: Uint8Array, profile: wire.Profile, maxShardBytes: number): wire.Layout {
+  plan(blob: Uint8Array, profile: wire.Profile, options: PlanOptions): wire.Layout {
     this.withBytes(blob, (at) => this.call((e) => e.nibble_program_blob(this.program, at, blob.length)));
     wire.writeProfile(this.view, this.scratch, profile);
-    const layout = this.call((e) => e.nibble_program_plan(this.program, this.scratch, BigInt(maxShardBytes)));
+    const { maxShardBytes, f16Cache } = options;
+    const layout = this.call((e) =>
+      e.nibble_program_plan(this.program, this.scratch, BigInt(maxShardBytes), f16Cache ? 1 : 0),
+    );
     const read = wire.readLayout(this.view, layout);
     this.session = this.call((e) => e.nibble_session_new(this.program));
     return read;

@@ -32,6 +32,9 @@ Status run_passes(Graph& graph, const PassContext& context, std::span<const std:
 /// by one transfer, and what a later op writes there stays from call to call. Not optional, so not in the list.
 Status fold_prepack(Graph& graph);
 
+/// KV caches are stored in half precision: half their memory, and results that differ. Not in the list either.
+void f16_caches(Graph& graph);
+
 void drop_views(Graph& graph, const PassContext& context);
 void common_subexpressions(Graph& graph, const PassContext& context);
 void gate_up(Graph& graph, const PassContext& context);
