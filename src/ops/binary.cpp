@@ -1,7 +1,5 @@
-// Elementwise arithmetic on two tensors, with broadcasting. The compute type is the output's: floats in f32, integers
-// in i32; operands of another type are converted as they are loaded.
-#include <utility>
-
+// Elementwise arithmetic on two tensors, with broadcasting.
+#include "ops/elementwise.hpp"
 #include "ops/ops.hpp"
 #include "ops/strides.hpp"
 #include "wgsl.hpp"
@@ -15,35 +13,29 @@ struct Params {
   float alpha = 1;
   std::int32_t alpha_int = 1;
   Dims sizes{};
-  Dims a_strides{};
-  Dims b_strides{};
+  std::array<Dims, 2> strides{};
 };
 
-constexpr double kDense = 0;   // element i of the output comes from element i
-constexpr double kScalar = 1;  // one element for all
-constexpr double kStrided = 2;
+constexpr std::string_view kFloats = "alias T = f32; fn apply(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> { return";
+constexpr std::string_view kInts = "alias T = i32; fn apply(a: vec4<i32>, b: vec4<i32>) -> vec4<i32> { return";
+constexpr std::string_view kTruthOfFloats = "alias T = f32; fn apply(a: vec4<f32>, b: vec4<f32>) -> vec4<i32> { return";
 
-double access(const Tensor& t, const Shape& out) {
-  return t.shape == out ? kDense : t.numel() == 1 ? kScalar : kStrided;
+Status binary(OpContext& op, const Expression& expression, Gives gives = Gives::numbers) {
+  TRY_BIND((a, b, out), op.args<Tensor, Tensor, Out>({"self", "other", "out"}));
+  return ops::binary(op, a, b, out, expression, gives);
 }
 
-bool is_number(DType d) { return d == DType::f32 || d == DType::f16 || d == DType::i32; }
+Status binary_with_alpha(OpContext& op, const Expression& expression) {
+  TRY_BIND((a, b, alpha, out), op.args<Tensor, Tensor, Number, Out>({"self", "other", "alpha", "out"}));
+  return ops::binary(op, a, b, out, expression, Gives::numbers, alpha);
+}
 
-struct Operator {
-  std::string_view on_floats;
-  std::string_view on_ints;  ///< empty: integers are computed as floats
-};
+}  // namespace
 
-Status binary(OpContext& op, const Tensor& a, const Tensor& b, Number alpha, Out& out, const Operator& expression) {
-  for (const Tensor* t : {&a, &b, static_cast<const Tensor*>(&out)}) {
-    if (!is_number(t->dtype))
-      return op.fail("{} is {}, but only float32, float16 and int32 are computed with", t->arg, t->dtype);
-  }
-  const bool on_ints = out.dtype == DType::i32;
-  if (on_ints && (a.dtype != DType::i32 || b.dtype != DType::i32 || expression.on_ints.empty())) {
-    return op.fail("the output is int32, but the operands are {} and {}", a.dtype, b.dtype);
-  }
-  if (on_ints && (!alpha.is_integer || alpha.integer != static_cast<std::int32_t>(alpha.integer))) {
+Status binary(OpContext& op, const Tensor& a, const Tensor& b, Out& out, const Expression& expression, Gives gives,
+              const Number& alpha) {
+  TRY_ASSIGN(const bool ints, on_ints(op, {&a, &b}, out, expression, gives));
+  if (ints && (!alpha.is_integer || alpha.integer != static_cast<std::int32_t>(alpha.integer))) {
     return op.fail("alpha must be a 32-bit integer for integer operands, but it is {}", alpha.value);
   }
   Shape shape;
@@ -54,43 +46,40 @@ Status binary(OpContext& op, const Tensor& a, const Tensor& b, Number alpha, Out
   params.quads = static_cast<std::uint32_t>(Size::of(shape).div_up(4).unchecked());
   params.alpha = static_cast<float>(alpha.value);
   params.alpha_int = static_cast<std::int32_t>(alpha.integer);
-  params.rank = collapse_broadcast(shape, a.shape, b.shape, params.sizes, params.a_strides, params.b_strides);
+  params.rank = collapse_broadcast(shape, std::array{a.shape, b.shape}, params.sizes, params.strides);
+  const auto reading = [&](const Tensor& t, const Dims& strides) {
+    return static_cast<double>(reading_of(t.shape, shape, params.rank, params.sizes, strides));
+  };
+  const auto head = ints ? kInts : gives == Gives::truth ? kTruthOfFloats : kFloats;
   return op.dispatch(
       {.shader = wgsl::binary,
        .bind = {op.read("a", a), op.read("b", b), op.write("result", out)},
        .params = params_of(params),
        .threads = params.quads,
-       .overrides = {{"A_ACCESS", access(a, shape)}, {"B_ACCESS", access(b, shape)}},
-       .lines = {on_ints ? "alias T = i32;" : "alias T = f32;", on_ints ? expression.on_ints : expression.on_floats}});
+       .overrides = {{"A_READING", reading(a, params.strides[0])}, {"B_READING", reading(b, params.strides[1])}},
+       .lines = {expression.functions, head, ints ? expression.on_ints : expression.on_floats, "; }"}});
 }
 
-}  // namespace
+Status add(OpContext& op) { return binary_with_alpha(op, {"a + params.alpha * b", "a + params.alpha_int * b"}); }
+Status sub(OpContext& op) { return binary_with_alpha(op, {"a - params.alpha * b", "a - params.alpha_int * b"}); }
+Status mul(OpContext& op) { return binary(op, {"a * b", "a * b"}); }
+Status div(OpContext& op) { return binary(op, {"a / b"}); }
+Status minimum(OpContext& op) { return binary(op, {"minimum(a, b)", "min(a, b)", wgsl::math.body}); }
+Status maximum(OpContext& op) { return binary(op, {"maximum(a, b)", "max(a, b)", wgsl::math.body}); }
+Status pow_tensor(OpContext& op) { return binary(op, {"power(a, b)", "power_of_ints(a, b)", wgsl::math.body}); }
 
-Status add(OpContext& op) {
-  TRY_BIND((a, b, alpha, out), op.args<Tensor, Tensor, Number, Out>({"self", "other", "alpha", "out"}));
-  return binary(op, a, b, alpha, out,
-                {"fn apply(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> { return a + params.alpha * b; }",
-                 "fn apply(a: vec4<i32>, b: vec4<i32>) -> vec4<i32> { return a + params.alpha_int * b; }"});
+Status div_mode(OpContext& op) {
+  TRY_BIND((a, b, mode, out),
+           op.args<Tensor, Tensor, std::optional<std::string_view>, Out>({"self", "other", "rounding_mode", "out"}));
+  if (!mode) return binary(op, a, b, out, {"a / b"});
+  if (*mode == "floor")
+    return binary(op, a, b, out, {"floor_quotient(a, b)", "floor_quotient_of_ints(a, b)", wgsl::math.body});
+  if (*mode == "trunc") return binary(op, a, b, out, {"trunc(quotient(a, b))", "a / b", wgsl::math.body});
+  return op.fail("rounding_mode must be floor or trunc, but it is {}", *mode);
 }
 
-Status sub(OpContext& op) {
-  TRY_BIND((a, b, alpha, out), op.args<Tensor, Tensor, Number, Out>({"self", "other", "alpha", "out"}));
-  return binary(op, a, b, alpha, out,
-                {"fn apply(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> { return a - params.alpha * b; }",
-                 "fn apply(a: vec4<i32>, b: vec4<i32>) -> vec4<i32> { return a - params.alpha_int * b; }"});
-}
-
-Status mul(OpContext& op) {
-  TRY_BIND((a, b, out), op.args<Tensor, Tensor, Out>({"self", "other", "out"}));
-  return binary(op, a, b, {1, true, 1}, out,
-                {"fn apply(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> { return a * b; }",
-                 "fn apply(a: vec4<i32>, b: vec4<i32>) -> vec4<i32> { return a * b; }"});
-}
-
-Status div(OpContext& op) {
-  TRY_BIND((a, b, out), op.args<Tensor, Tensor, Out>({"self", "other", "out"}));
-  return binary(op, a, b, {1, true, 1}, out,
-                {"fn apply(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> { return a / b; }", ""});
-}
+Status bitwise_and(OpContext& op) { return binary(op, {"", "a & b"}, Gives::bits); }
+Status bitwise_or(OpContext& op) { return binary(op, {"", "a | b"}, Gives::bits); }
+Status bitwise_xor(OpContext& op) { return binary(op, {"", "a ^ b"}, Gives::bits); }
 
 }  // namespace nibble::ops

@@ -12,9 +12,9 @@ struct Params {
 }
 @group(0) @binding(0) var<uniform> params: Params;
 
-// 0: as the output, 1: one element for all, 2: by strides.
-override A_ACCESS: u32 = 0u;
-override B_ACCESS: u32 = 0u;
+// 0: as the output, 1: one element for all, 2: element by element, 3: four neighbours, 4: one element for the four.
+override A_READING: u32 = 0u;
+override B_READING: u32 = 0u;
 
 // Where output element i lies in a (x) and in b (y).
 fn offsets(i: u32) -> vec2<u32> {
@@ -36,25 +36,33 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
   if (i >= params.quads) {
     return;
   }
+  var first = vec2<u32>(0u);
+  if (A_READING > 2u || B_READING > 2u) {
+    first = offsets(4u * i);
+  }
   var a_values: vec4<T>;
   var b_values: vec4<T>;
-  if (A_ACCESS == 0u) {
+  if (A_READING == 0u) {
     a_values = vec4<T>(load4_a(i));
-  } else if (A_ACCESS == 1u) {
-    a_values = vec4<T>(T(load_a(0u)));
+  } else if (A_READING == 3u) {
+    a_values = vec4<T>(load4_a(first.x >> 2u));
+  } else if (A_READING != 2u) {
+    a_values = vec4<T>(T(load_a(first.x)));
   }
-  if (B_ACCESS == 0u) {
+  if (B_READING == 0u) {
     b_values = vec4<T>(load4_b(i));
-  } else if (B_ACCESS == 1u) {
-    b_values = vec4<T>(T(load_b(0u)));
+  } else if (B_READING == 3u) {
+    b_values = vec4<T>(load4_b(first.y >> 2u));
+  } else if (B_READING != 2u) {
+    b_values = vec4<T>(T(load_b(first.y)));
   }
-  if (A_ACCESS == 2u || B_ACCESS == 2u) {
+  if (A_READING == 2u || B_READING == 2u) {
     for (var lane = 0u; lane < 4u; lane++) {
       let at = offsets(4u * i + lane);
-      if (A_ACCESS == 2u) {
+      if (A_READING == 2u) {
         a_values[lane] = T(load_a(at.x));
       }
-      if (B_ACCESS == 2u) {
+      if (B_READING == 2u) {
         b_values[lane] = T(load_b(at.y));
       }
     }

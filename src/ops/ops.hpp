@@ -34,6 +34,66 @@ Status sym_sub(OpContext& op);
 Status sym_mul(OpContext& op);
 Status sym_floordiv(OpContext& op);
 
+Status abs(OpContext& op);
+Status neg(OpContext& op);
+Status exp(OpContext& op);
+Status sqrt(OpContext& op);
+Status rsqrt(OpContext& op);
+Status log10(OpContext& op);
+Status sin(OpContext& op);
+Status cos(OpContext& op);
+Status tan(OpContext& op);
+Status round(OpContext& op);
+Status relu(OpContext& op);
+Status relu6(OpContext& op);
+Status sigmoid(OpContext& op);
+Status tanh(OpContext& op);
+Status hardsigmoid(OpContext& op);
+Status hardswish(OpContext& op);
+Status gelu(OpContext& op);
+Status hardtanh(OpContext& op);
+Status clamp(OpContext& op);
+Status hardshrink(OpContext& op);
+Status leaky_relu(OpContext& op);
+Status pow_scalar(OpContext& op);
+Status bitwise_not(OpContext& op);
+Status logical_not(OpContext& op);
+
+Status minimum(OpContext& op);
+Status maximum(OpContext& op);
+Status pow_tensor(OpContext& op);
+Status div_mode(OpContext& op);
+Status bitwise_and(OpContext& op);
+Status bitwise_or(OpContext& op);
+Status bitwise_xor(OpContext& op);
+
+Status eq(OpContext& op);
+Status ne(OpContext& op);
+Status lt(OpContext& op);
+Status le(OpContext& op);
+Status gt(OpContext& op);
+Status ge(OpContext& op);
+Status eq_scalar(OpContext& op);
+Status ne_scalar(OpContext& op);
+Status lt_scalar(OpContext& op);
+Status le_scalar(OpContext& op);
+Status gt_scalar(OpContext& op);
+Status ge_scalar(OpContext& op);
+Status logical_and(OpContext& op);
+Status logical_or(OpContext& op);
+Status logical_xor(OpContext& op);
+
+Status where(OpContext& op);
+
+Status full(OpContext& op);
+Status full_like(OpContext& op);
+Status scalar_tensor(OpContext& op);
+Status zeros(OpContext& op);
+Status zeros_like(OpContext& op);
+Status ones(OpContext& op);
+Status ones_like(OpContext& op);
+Status arange(OpContext& op);
+
 /// Converts or copies `in` to `out`, which has the same shape; nothing to do where both are one storage.
 Status convert(OpContext& op, const Tensor& in, const Out& out);
 

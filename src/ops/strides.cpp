@@ -24,36 +24,41 @@ bool broadcast(const Shape& a, const Shape& b, Shape& out) {
   return true;
 }
 
-std::uint32_t collapse_broadcast(const Shape& out, const Shape& a, const Shape& b, Dims& sizes, Dims& a_strides,
-                                 Dims& b_strides) {
+std::uint32_t collapse_broadcast(const Shape& out, std::span<const Shape> operands, Dims& sizes,
+                                 std::span<Dims> strides) {
   // Built innermost first, then turned round.
   std::uint32_t rank = 0;
-  std::uint32_t a_next = 1;
-  std::uint32_t b_next = 1;
+  std::array<std::uint32_t, 4> next{1, 1, 1, 1};
   for (std::size_t i = out.rank(); i-- > 0;) {
     if (out[i] == 1) continue;
     const auto size = static_cast<std::uint32_t>(out[i]);
-    const bool a_moves = padded_dim(a, i, out.rank()) != 1;
-    const bool b_moves = padded_dim(b, i, out.rank()) != 1;
-    const std::uint32_t a_stride = a_moves ? a_next : 0;
-    const std::uint32_t b_stride = b_moves ? b_next : 0;
-    const bool merges = rank > 0 && a_stride == a_strides[rank - 1] * sizes[rank - 1] &&
-                        b_stride == b_strides[rank - 1] * sizes[rank - 1];
+    std::array<std::uint32_t, 4> stride{};
+    bool merges = rank > 0;
+    for (std::size_t o = 0; o < operands.size(); ++o) {
+      const bool moves = padded_dim(operands[o], i, out.rank()) != 1;
+      stride[o] = moves ? next[o] : 0;
+      if (moves) next[o] *= size;
+      merges = merges && stride[o] == strides[o][rank - 1] * sizes[rank - 1];
+    }
     if (merges) {
       sizes[rank - 1] *= size;
-    } else {
-      sizes[rank] = size;
-      a_strides[rank] = a_stride;
-      b_strides[rank] = b_stride;
-      ++rank;
+      continue;
     }
-    if (a_moves) a_next *= size;
-    if (b_moves) b_next *= size;
+    sizes[rank] = size;
+    for (std::size_t o = 0; o < operands.size(); ++o) strides[o][rank] = stride[o];
+    ++rank;
   }
   std::reverse(sizes.begin(), sizes.begin() + rank);
-  std::reverse(a_strides.begin(), a_strides.begin() + rank);
-  std::reverse(b_strides.begin(), b_strides.begin() + rank);
+  for (Dims& s : strides) std::reverse(s.begin(), s.begin() + rank);
   return rank;
+}
+
+Reading reading_of(const Shape& operand, const Shape& out, std::uint32_t rank, const Dims& sizes, const Dims& strides) {
+  if (operand.numel() == out.numel()) return Reading::as_output;
+  if (operand.numel() == 1) return Reading::one;
+  // An operand that moves along the innermost dimension has strides there that are multiples of this dimension's size.
+  if (sizes[rank - 1] % 4 != 0) return Reading::by_element;
+  return strides[rank - 1] == 1 ? Reading::by_quad : Reading::one_by_quad;
 }
 
 }  // namespace nibble::ops

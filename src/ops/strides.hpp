@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <span>
 
 #include "nibble/types.hpp"
 
@@ -13,9 +14,21 @@ using Dims = std::array<std::uint32_t, Shape::kMaxRank>;
 /// The common shape of two operands, as NumPy and torch have it; false when there is none.
 bool broadcast(const Shape& a, const Shape& b, Shape& out);
 
-/// `out`'s dimensions with the strides of both operands in them (0 where an operand is repeated), neighbours merged
-/// where both operands walk through them as through one. Returns the number of dimensions left.
-std::uint32_t collapse_broadcast(const Shape& out, const Shape& a, const Shape& b, Dims& sizes, Dims& a_strides,
-                                 Dims& b_strides);
+/// `out`'s dimensions with every operand's strides in them (0 where an operand is repeated), neighbours merged where
+/// all operands walk through them as through one. Returns the number of dimensions left.
+std::uint32_t collapse_broadcast(const Shape& out, std::span<const Shape> operands, Dims& sizes,
+                                 std::span<Dims> strides);
+
+/// How a thread that makes four neighbouring elements reads an operand; the numbers are the kernels'.
+enum class Reading : std::uint8_t {
+  as_output = 0,  ///< element i of the output comes from element i
+  one = 1,        ///< one element for all
+  by_element = 2,
+  by_quad = 3,      ///< four neighbours, which begin at a multiple of four
+  one_by_quad = 4,  ///< one element for the four
+};
+
+/// With `strides` as collapse_broadcast() gave them for the operand.
+Reading reading_of(const Shape& operand, const Shape& out, std::uint32_t rank, const Dims& sizes, const Dims& strides);
 
 }  // namespace nibble::ops

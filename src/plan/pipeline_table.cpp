@@ -76,12 +76,10 @@ void write_stores(std::string& out, const BindingFormat& b) {
     }
     case Elem::f16:
       if (b.lanes == 4) {
-        fmt::format_to(it,
-                       "fn store4_{0}(i: u32, v: vec4<f32>) {{ {0}[i] = vec2<u32>(pack2x16float(v.xy), "
-                       "pack2x16float(v.zw)); }}\n",
-                       n);
+        fmt::format_to(
+            it, "fn store4_{0}(i: u32, v: vec4<f32>) {{ {0}[i] = vec2<u32>(pack_half(v.xy), pack_half(v.zw)); }}\n", n);
       } else {
-        fmt::format_to(it, "fn store2_{0}(i: u32, v: vec2<f32>) {{ {0}[i] = pack2x16float(v); }}\n", n);
+        fmt::format_to(it, "fn store2_{0}(i: u32, v: vec2<f32>) {{ {0}[i] = pack_half(v); }}\n", n);
       }
       break;
     case Elem::boolean:
@@ -104,6 +102,15 @@ constexpr std::string_view kFaultFunction =
     "    atomicStore(&fault[1], position);\n"
     "    atomicStore(&fault[2], bitcast<u32>(value));\n"
     "  }\n"
+    "}\n";
+
+// WGSL leaves open what pack2x16float makes of numbers beyond float16, infinity among them; SwiftShader makes NaN.
+constexpr std::string_view kPackFunction =
+    "fn pack_half(v: vec2<f32>) -> u32 {\n"
+    "  let packed = pack2x16float(v);\n"
+    "  let endless = ((bitcast<vec2<u32>>(v) >> vec2<u32>(16u)) & vec2<u32>(0x8000u)) | vec2<u32>(0x7c00u);\n"
+    "  let halves = select(vec2<u32>(packed & 0xffffu, packed >> 16u), endless, abs(v) >= vec2<f32>(65520.0));\n"
+    "  return halves.x | (halves.y << 16u);\n"
     "}\n";
 
 constexpr std::string_view kIndexFunction =
@@ -129,6 +136,9 @@ std::string write_wgsl(const PipelineKey& key, const DeviceProfile& profile) {
     if (b.access == Access::read_write) write_stores(out, b);
   }
   const auto all = std::span(key.bindings).first(key.binding_count);
+  const bool packs = std::ranges::any_of(
+      all, [](const BindingFormat& b) { return b.elem == Elem::f16 && b.access == Access::read_write; });
+  if (packs) out += kPackFunction;
   const bool reports = std::ranges::find(all, Elem::atomics, &BindingFormat::elem) != all.end();
   out += reports ? kFaultFunction : "fn report_fault(node: u32, position: u32, value: i32) {}\n";
   for (std::uint32_t i = 0; i < key.line_count; ++i) {

@@ -31,9 +31,8 @@ TEST(CollapseBroadcast, agrees_with_walking_the_operands) {
       Shape out;
       if (!broadcast(a, b, out)) continue;
       Dims sizes{};
-      Dims a_strides{};
-      Dims b_strides{};
-      const auto rank = collapse_broadcast(out, a, b, sizes, a_strides, b_strides);
+      std::array<Dims, 2> strides{};
+      const auto rank = collapse_broadcast(out, std::array{a, b}, sizes, strides);
       for (std::int64_t i = 0; i < out.numel(); ++i) {
         std::int64_t want_a = 0;
         std::int64_t want_b = 0;
@@ -52,8 +51,8 @@ TEST(CollapseBroadcast, agrees_with_walking_the_operands) {
         std::int64_t got_b = 0;
         rest = i;
         for (std::uint32_t d = rank; d-- > 0;) {
-          got_a += rest % sizes[d] * a_strides[d];
-          got_b += rest % sizes[d] * b_strides[d];
+          got_a += rest % sizes[d] * strides[0][d];
+          got_b += rest % sizes[d] * strides[1][d];
           rest /= sizes[d];
         }
         ASSERT_EQ(got_a, want_a) << to_string(a) << to_string(b) << i;
@@ -65,11 +64,11 @@ TEST(CollapseBroadcast, agrees_with_walking_the_operands) {
 
 TEST(CollapseBroadcast, merges_what_is_one_run) {
   Dims sizes{};
-  Dims a{};
-  Dims b{};
-  EXPECT_EQ(collapse_broadcast({2, 3, 4}, {2, 3, 4}, {2, 3, 4}, sizes, a, b), 1U);
+  std::array<Dims, 2> strides{};
+  const Shape all{2, 3, 4};
+  EXPECT_EQ(collapse_broadcast(all, std::array{all, all}, sizes, strides), 1U);
   EXPECT_EQ(sizes[0], 24U);
-  EXPECT_EQ(collapse_broadcast({2, 3, 4}, {2, 3, 4}, {4}, sizes, a, b), 2U);
+  EXPECT_EQ(collapse_broadcast(all, std::array{all, Shape{4}}, sizes, strides), 2U);
 }
 
 }  // namespace

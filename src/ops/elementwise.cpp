@@ -1,0 +1,42 @@
+#include "ops/elementwise.hpp"
+
+#include <algorithm>
+
+namespace nibble::ops {
+
+bool is_float(DType dtype) { return dtype == DType::f32 || dtype == DType::f16; }
+
+Result<bool> on_ints(const OpContext& op, std::initializer_list<const Tensor*> operands, const Out& out,
+                     const Expression& expression, Gives gives) {
+  bool any_float = false;
+  bool all_bool = true;
+  for (const Tensor* t : operands) {
+    if (!is_float(t->dtype) && t->dtype != DType::i32 && t->dtype != DType::boolean) {
+      return op.fail("{} is {}, but only float32, float16, int32 and bool are computed with", t->arg, t->dtype);
+    }
+    any_float |= is_float(t->dtype);
+    all_bool &= t->dtype == DType::boolean;
+  }
+  const auto refuse = [&] {
+    const Tensor& first = **operands.begin();
+    const auto* other = std::ranges::find_if(operands, [&](const Tensor* t) { return t->dtype != first.dtype; });
+    const bool differ = other != operands.end();
+    return op.fail("{} is {}{}{}, but the output is {}", first.arg, first.dtype, differ ? " and another is " : "",
+                   differ ? to_string((*other)->dtype) : "", out.dtype);
+  };
+  switch (gives) {
+    case Gives::numbers:
+      if (is_float(out.dtype)) return false;
+      if (out.dtype != DType::i32 || any_float || expression.on_ints.empty()) return refuse();
+      return true;
+    case Gives::truth:
+      if (out.dtype != DType::boolean) return op.fail("the output must be bool, but it is {}", out.dtype);
+      return !any_float;
+    case Gives::bits:
+      if (any_float || (out.dtype != DType::i32 && (out.dtype != DType::boolean || !all_bool))) return refuse();
+      return true;
+  }
+  return true;
+}
+
+}  // namespace nibble::ops

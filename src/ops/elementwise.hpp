@@ -1,0 +1,45 @@
+// Elementwise ops are expressions: WGSL on four elements at a time, put into a kernel that loads and stores. The
+// compute type T is f32 or i32; operands of another type are converted as they are loaded.
+#pragma once
+
+#include "plan/op_context.hpp"
+
+namespace nibble::ops {
+
+/// Of `v` (unary) or `a` and `b` (binary), which are vec4<T>, and of the kernel's parameters.
+struct Expression {
+  std::string_view on_floats;
+  std::string_view on_ints = {};    ///< empty: integers are computed as floats
+  std::string_view functions = {};  ///< WGSL that has what they call
+};
+
+/// What kind of element an op makes, and so which operands it takes.
+enum class Gives : std::uint8_t {
+  numbers,  ///< float32, float16 or int32, computed in the output's type
+  truth,    ///< bool, computed in the operands' common type
+  bits,     ///< int32 or bool, from the same
+};
+
+bool is_float(DType dtype);
+
+/// Whether the op computes on integers; an error where the types do not go together.
+Result<bool> on_ints(const OpContext& op, std::initializer_list<const Tensor*> operands, const Out& out,
+                     const Expression& expression, Gives gives);
+
+/// Two numbers that a unary expression may use: params.x and params.y, or params.i and params.j on integers.
+struct UnaryNumbers {
+  double x = 0;
+  double y = 0;
+};
+
+Status unary(OpContext& op, const Tensor& self, Out& out, const Expression& expression, Gives gives = Gives::numbers,
+             const UnaryNumbers& numbers = {});
+
+/// `alpha` is params.alpha, or params.alpha_int on integers.
+Status binary(OpContext& op, const Tensor& a, const Tensor& b, Out& out, const Expression& expression,
+              Gives gives = Gives::numbers, const Number& alpha = {1, true, 1});
+
+/// Element i of `out`, whose shape is set, becomes start + i * step.
+Status fill(OpContext& op, const Out& out, const Number& start, const Number& step = {0, true, 0});
+
+}  // namespace nibble::ops
