@@ -27,6 +27,24 @@ Status squeeze(OpContext& op);
 Status squeeze_dim(OpContext& op);
 Status unsqueeze(OpContext& op);
 
+Status slice(OpContext& op);
+Status select(OpContext& op);
+Status permute(OpContext& op);
+Status transpose(OpContext& op);
+Status transpose_matrix(OpContext& op);
+Status expand(OpContext& op);
+Status repeat(OpContext& op);
+Status repeat_interleave(OpContext& op);
+Status flip(OpContext& op);
+Status split_with_sizes(OpContext& op);
+Status unfold(OpContext& op);
+Status pixel_shuffle(OpContext& op);
+Status constant_pad(OpContext& op);
+Status cat(OpContext& op);
+Status index(OpContext& op);
+Status index_select(OpContext& op);
+Status gather(OpContext& op);
+
 Status sym_size(OpContext& op);
 Status select_as_symint(OpContext& op);
 Status sym_add(OpContext& op);

@@ -256,8 +256,14 @@ bool OpContext::check_on_device(const Tensor& indices, std::int64_t rows) {
     if (measure_ != nullptr) measure_->checks.emplace_back(input, IndexCheck{node_, indices.arg, rows});
     return false;
   }
-  stepper_.nodes_[node_].fault = {indices.arg, indices.id, rows};
+  add_fault_site(indices, rows);
   return true;
+}
+
+std::uint32_t OpContext::add_fault_site(const Tensor& indices, std::int64_t rows) {
+  auto& faults = stepper_.nodes_[node_].faults;
+  faults.push_back({indices.arg, indices.id, rows});
+  return static_cast<std::uint32_t>(faults.size() - 1);
 }
 
 Status OpContext::check_rows(std::initializer_list<const Tensor*> tables) const {

@@ -198,6 +198,9 @@ class OpContext {
   /// Rows of `indices` are looked up in a table of `rows` rows. True if the kernel must check them (and report
   /// faults); false if the host does, because they come straight from an input.
   bool check_on_device(const Tensor& indices, std::int64_t rows);
+  /// Indices that only the kernel checks, because the table's rows change from call to call, or negative indices are
+  /// right: the site's number, for report_fault_at.
+  std::uint32_t add_fault_site(const Tensor& indices, std::int64_t rows);
 
   /// Calls `f(RowRange)` for each run of rows that lies in one shard of every table.
   template <class F>

@@ -97,10 +97,11 @@ void write_stores(std::string& out, const BindingFormat& b) {
 }
 
 constexpr std::string_view kFaultFunction =
-    "fn report_fault(node: u32, position: u32, value: i32) {\n"
+    "fn report_fault_at(node: u32, site: u32, position: u32, value: i32) {\n"
     "  if (atomicCompareExchangeWeak(&fault[0], 0u, node + 1u).exchanged) {\n"
     "    atomicStore(&fault[1], position);\n"
     "    atomicStore(&fault[2], bitcast<u32>(value));\n"
+    "    atomicStore(&fault[3], site);\n"
     "  }\n"
     "}\n";
 
@@ -140,7 +141,8 @@ std::string write_wgsl(const PipelineKey& key, const DeviceProfile& profile) {
       all, [](const BindingFormat& b) { return b.elem == Elem::f16 && b.access == Access::read_write; });
   if (packs) out += kPackFunction;
   const bool reports = std::ranges::find(all, Elem::atomics, &BindingFormat::elem) != all.end();
-  out += reports ? kFaultFunction : "fn report_fault(node: u32, position: u32, value: i32) {}\n";
+  out += reports ? kFaultFunction : "fn report_fault_at(node: u32, site: u32, position: u32, value: i32) {}\n";
+  out += "fn report_fault(node: u32, position: u32, value: i32) { report_fault_at(node, 0u, position, value); }\n";
   for (std::uint32_t i = 0; i < key.line_count; ++i) {
     out += key.lines[i];
     out += '\n';

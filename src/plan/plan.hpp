@@ -73,7 +73,7 @@ struct Dispatch {
   alignas(8) std::array<std::byte, kParamsStride> params{};
 };
 
-/// The first word is 0, or 1 + the dispatch's node; then position and value of the bad index.
+/// The first word is 0, or 1 + the dispatch's node; then position and value of the bad index, and the fault site.
 inline constexpr std::size_t kFaultWords = 4;
 
 /// Indices in this input are looked up in a table of `rows` rows by node `node`.

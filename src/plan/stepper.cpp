@@ -91,6 +91,7 @@ Status Stepper::update() {
 
 Status Stepper::lower(std::uint32_t node) {
   nodes_[node].dispatches.clear();
+  nodes_[node].faults.clear();
   OpContext op(*this, node, nullptr);
   TRY(plan_->ops_[node]->lower(op));
   return op.finish();
@@ -118,9 +119,9 @@ Error bad_index(std::string_view op, std::string_view arg, const Shape& shape, s
 
 Error Stepper::describe_fault(std::span<const std::uint32_t, kFaultWords> words) const {
   const std::uint32_t node = words[0] - 1;
-  if (node >= nodes_.size())
-    return {ErrorCode::internal, fmt::format("a kernel reported an unknown fault ({})", words[0])};
-  const auto& site = nodes_[node].fault;
+  if (node >= nodes_.size() || words[3] >= nodes_[node].faults.size())
+    return {ErrorCode::internal, fmt::format("a kernel reported an unknown fault ({}, {})", words[0], words[3])};
+  const auto& site = nodes_[node].faults[words[3]];
   return bad_index(plan_->graph_.nodes[node].op, site.arg, shapes_[site.indices], words[1],
                    std::bit_cast<std::int32_t>(words[2]), site.rows);
 }

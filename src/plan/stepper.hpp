@@ -37,7 +37,7 @@ class Plan {
   std::vector<std::vector<ValueId>> node_outputs_;
 };
 
-/// What a fault in a node's dispatches means.
+/// What a fault in a node's dispatches means: one site for each tensor of indices that kernels check.
 struct FaultSite {
   std::string_view arg;
   ValueId indices = 0;
@@ -86,7 +86,7 @@ class Stepper {
 
   struct NodeStep {
     std::vector<Dispatch> dispatches;
-    FaultSite fault;
+    std::vector<FaultSite> faults;
   };
 
   std::shared_ptr<const Plan> plan_;

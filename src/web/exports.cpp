@@ -115,8 +115,9 @@ NIBBLE_EXPORT(nibble_session_update) const wire::Step* nibble_session_update(Ses
 NIBBLE_EXPORT(nibble_session_fault) const wire::Failure* nibble_session_fault(const Session* session,
                                                                               std::uint32_t node,
                                                                               std::uint32_t position,
-                                                                              std::uint32_t value) noexcept {
-  return nibble::web::remember(session->fault(node, position, value));
+                                                                              std::uint32_t value,
+                                                                              std::uint32_t site) noexcept {
+  return nibble::web::remember(session->fault(node, position, value, site));
 }
 
 NIBBLE_EXPORT(nibble_session_bad_index) const wire::Failure* nibble_session_bad_index(const Session* session,

@@ -61,8 +61,8 @@ Result<const wire::Step*> Session::update() {
   return &step_;
 }
 
-Error Session::fault(std::uint32_t node, std::uint32_t position, std::uint32_t value) const {
-  const std::array<std::uint32_t, kFaultWords> words{node, position, value};
+Error Session::fault(std::uint32_t node, std::uint32_t position, std::uint32_t value, std::uint32_t site) const {
+  const std::array<std::uint32_t, kFaultWords> words{node, position, value, site};
   return stepper_.describe_fault(words);
 }
 

@@ -21,7 +21,7 @@ class Session {
   /// What the next call does. The pipelines that no record named before come with it.
   Result<const wire::Step*> update();
 
-  Error fault(std::uint32_t node, std::uint32_t position, std::uint32_t value) const;
+  Error fault(std::uint32_t node, std::uint32_t position, std::uint32_t value, std::uint32_t site) const;
   Error bad_index(std::size_t input, std::size_t check, std::uint64_t position, std::int64_t value) const;
 
  private:

@@ -1,11 +1,13 @@
 """The one table of programs: what the exporter is given, and what the tests run and compare."""
 
 from conformance import embedding_cases, memory_cases, op_cases
+from conformance import move_cases
 
 ALL = [
     *embedding_cases.SMALL,
     *op_cases.ALL,
     *memory_cases.ALL,
+    *move_cases.ALL,
     *embedding_cases.LARGE,
 ]
 CASES = {case.name: case for case in ALL}

@@ -322,7 +322,7 @@ export class Executor {
     const words = new Uint32Array(this.readback.getMappedRange(0, this.layout.faultWords * 4));
     if (words[0] === 0) return;
     this.faultSeen = true;
-    throw this.planner.fault(words[0]!, words[1]!, words[2]!);
+    throw this.planner.fault(words[0]!, words[1]!, words[2]!, words[3]!);
   }
 
   private result(

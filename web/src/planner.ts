@@ -37,7 +37,7 @@ interface Exports {
   nibble_session_set_int(session: Address, input: number, value: bigint): number;
   nibble_session_host_data(session: Address, input: number, count: number): Address;
   nibble_session_update(session: Address): Address;
-  nibble_session_fault(session: Address, node: number, position: number, value: number): Address;
+  nibble_session_fault(session: Address, node: number, position: number, value: number, site: number): Address;
   nibble_session_bad_index(session: Address, input: number, check: number, position: number, value: bigint): Address;
 }
 
@@ -195,8 +195,8 @@ export class Planner {
   }
 
   /** The error that a shader reported. */
-  fault(node: number, position: number, value: number): NibbleError {
-    return this.error(this.call((e) => e.nibble_session_fault(this.session, node, position, value)));
+  fault(node: number, position: number, value: number, site: number): NibbleError {
+    return this.error(this.call((e) => e.nibble_session_fault(this.session, node, position, value, site)));
   }
 
   /** The error for an index that lies outside the table of an input's check. */

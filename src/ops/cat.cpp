@@ -1,0 +1,126 @@
+// Tensors side by side along a dimension. Seen as rows (what lies outside the dimension) each input is a run of
+// columns. Up to seven inputs are bound at once, and each thread makes one vec4 of the output, so no two threads touch
+// one word.
+#include <algorithm>
+
+#include "ops/move.hpp"
+#include "ops/ops.hpp"
+#include "ops/strides.hpp"
+#include "wgsl.hpp"
+
+namespace nibble::ops {
+namespace {
+
+constexpr std::size_t kAtOnce = kMaxBindings - 1;
+
+struct Params {
+  std::uint32_t threads = 0;
+  std::uint32_t count = 0;
+  std::uint32_t width = 0;
+  std::uint32_t begin = 0;
+  std::uint32_t end = 0;
+  std::uint32_t first_quad = 0;
+  std::uint32_t vectors = 0;
+  std::uint32_t pad = 0;
+  Dims ends{};
+};
+
+/// torch lets an empty vector stand beside tensors of any shape.
+bool is_nothing(const Tensor& t) { return t.rank() == 1 && t.shape[0] == 0; }
+
+/// The dimension, and the output's shape.
+Result<std::size_t> check(OpContext& op, const Tensors& tensors, std::int64_t dim, const Out& out, Shape& shape) {
+  std::optional<Tensor> first;
+  std::size_t d = 0;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (!tensors.has(i)) return op.fail("tensors[{}] is missing", i);
+    const Tensor t = tensors[i];
+    const bool is_float = out.dtype == DType::f32 || out.dtype == DType::f16;
+    if (t.dtype != out.dtype && !is_float && out.dtype != DType::i32) {
+      return op.fail("tensors[{}] is {}, but the output is {}", i, t.dtype, out.dtype);
+    }
+    if (is_nothing(t)) continue;
+    if (t.rank() == 0) return op.fail("tensors[{}] is a scalar, which has no dimension to put others beside", i);
+    if (!first) {
+      first = t;
+      TRY_ASSIGN(d, op.dim(dim, t.rank(), "dim"));
+      shape = t.shape;
+      continue;
+    }
+    bool fits = t.rank() == shape.rank();
+    for (std::size_t k = 0; fits && k < t.rank(); ++k) fits = k == d || t.shape[k] == shape[k];
+    if (!fits) {
+      return op.fail("tensors[{}] has shape {}, which does not go beside {} along dimension {}", i, t.shape,
+                     first->shape, d);
+    }
+    shape[d] += t.shape[d];
+  }
+  if (!first) shape = {0};
+  return d;
+}
+
+}  // namespace
+
+Status cat(OpContext& op) {
+  TRY_BIND((tensors, dim, out), op.args<Tensors, std::int64_t, Out>({"tensors", "dim", "out"}));
+  if (tensors.size() == 0) return op.fail("tensors is an empty list");
+  Shape shape;
+  TRY_ASSIGN(const auto d, check(op, tensors, dim, out, shape));
+  TRY(op.set_shape(out, shape));
+
+  std::int64_t rows = 1;
+  std::int64_t inner = 1;
+  for (std::size_t i = 0; i < shape.rank(); ++i) {
+    if (i < d) rows = wrapping_product(rows, shape[i]);
+    if (i > d) inner = wrapping_product(inner, shape[i]);
+  }
+  const auto width_of = [&](const Tensor& t) { return is_nothing(t) ? 0 : wrapping_product(t.shape[d], inner); };
+  bool is_vectors = true;
+  bool is_one_type = true;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    is_vectors = is_vectors && width_of(tensors[i]) % 4 == 0;
+    is_one_type = is_one_type && tensors[i].dtype == out.dtype;
+  }
+  const bool to_floats = is_one_type ? size_of(out.dtype) == 2 : out.dtype != DType::i32;
+  const auto bits = [&](BufferArg arg, DType dtype) { return is_one_type ? arg.raw(moved_as(dtype)) : arg; };
+  constexpr std::array<std::string_view, kAtOnce> kNames{"in0", "in1", "in2", "in3", "in4", "in5", "in6"};
+
+  const std::int64_t unit = is_vectors ? 4 : 1;
+  const auto narrow = [](std::int64_t n) { return static_cast<std::uint32_t>(n); };
+  Params params;
+  params.vectors = is_vectors ? 1 : 0;
+  params.count = narrow(shape.numel());
+  params.width = narrow(wrapping_product(shape[d], inner) / unit);
+  const auto chunks = static_cast<std::uint32_t>(Size(tensors.size()).div_up(kAtOnce).unchecked());
+  op.need_dispatches(chunks + 1);
+  for (std::size_t from = 0; from < tensors.size(); from += kAtOnce) {
+    const std::size_t inputs = std::min(kAtOnce, tensors.size() - from);
+    Bindings bind{};
+    params.begin = params.end;
+    for (std::size_t i = 0; i < kAtOnce; ++i) {
+      // The first input stands in for those that are not there: the kernel never reads it by their names.
+      const Tensor t = tensors[from + (i < inputs ? i : 0)];
+      bind.add(bits(op.read(kNames[i], t), t.dtype));
+      if (i < inputs) params.end += narrow(width_of(t) / unit);
+      params.ends[i] = params.end;
+    }
+    bind.add(bits(op.write("result", out), out.dtype));
+    // Columns of several rows that are no vec4s share some with their neighbours: then each one is looked at.
+    const bool is_run = rows == 1 && !is_vectors;
+    params.first_quad = is_run ? params.begin / 4 : 0;
+    params.threads = is_vectors ? narrow(wrapping_product(rows, params.end - params.begin))
+                     : is_run   ? static_cast<std::uint32_t>(Size(params.end).div_up(4).unchecked()) - params.first_quad
+                                : quads_of(shape);
+    if (params.begin == params.end) params.threads = 0;
+    const Kernel kernel{.shader = wgsl::cat,
+                        .bind = bind,
+                        .params = params_of(params),
+                        .threads = params.threads,
+                        .overrides = {{"INPUTS", static_cast<double>(inputs)}},
+                        .lines = {to_floats ? "alias T = f32;" : "alias T = i32;"}};
+    TRY(op.dispatch(kernel));
+  }
+  return {};
+}
+
+}  // namespace nibble::ops
