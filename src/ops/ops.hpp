@@ -15,6 +15,18 @@ Status div(OpContext& op);
 
 Status mean(OpContext& op);
 Status sum(OpContext& op);
+Status var(OpContext& op);
+Status var_correction(OpContext& op);
+Status amax(OpContext& op);
+Status amin(OpContext& op);
+Status argmax(OpContext& op);
+Status argmin(OpContext& op);
+Status softmax(OpContext& op);
+Status log_softmax(OpContext& op);
+Status rms_norm(OpContext& op);
+Status add_rms_norm(OpContext& op);
+Status native_layer_norm(OpContext& op);
+Status choose_qparams_affine(OpContext& op);
 
 Status to_copy(OpContext& op);
 Status to_dim_order_copy(OpContext& op);

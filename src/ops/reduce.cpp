@@ -1,115 +1,146 @@
-// Sums and means over any dimensions. Each output's elements are shared among a number of threads that grows as the
-// outputs get fewer; where there is more than one, a second dispatch adds their partial sums. No barrier, so it suits
-// CPU adapters, and enough threads for a GPU.
-#include <algorithm>
+// Sums, means, variances, extremes and where they lie, over any dimensions. No barrier, so it suits CPU adapters, and
+// enough threads for a GPU: see fold.hpp.
+#include <bit>
+#include <limits>
 
-#include "ops/ops.hpp"
-#include "ops/strides.hpp"
-#include "wgsl.hpp"
+#include "ops/fold.hpp"
 
 namespace nibble::ops {
 namespace {
 
-struct Params {
-  std::uint32_t outputs = 0;
-  std::uint32_t reduced = 0;  ///< elements per output
-  std::uint32_t parts = 0;    ///< threads per output
-  std::uint32_t kept_rank = 0;
-  std::uint32_t reduced_rank = 0;
-  std::uint32_t neighbours = 0;  ///< 1: neighbouring threads take neighbouring outputs, 0: neighbouring elements
-  float divisor = 1;
-  std::uint32_t pad = 0;
-  Dims kept_sizes{};
-  Dims reduced_sizes{};
-  Dims kept_strides{};
-  Dims reduced_strides{};
+constexpr std::string_view kFloats = "alias T = f32;";
+constexpr std::string_view kInts = "alias T = i32;";
+
+constexpr std::string_view kSum =
+    "alias S = T;\n"
+    "fn start() -> S { return T(0); }\n"
+    "fn lift(x: T, i: u32) -> S { return x; }\n"
+    "fn lift4(v: vec4<T>, i: u32, step: u32) -> S { return v.x + v.y + v.z + v.w; }\n"
+    "fn merge(a: S, b: S) -> S { return a + b; }\n";
+
+// An extreme and where it lies; of equal ones the first. The value lies in the state by its bits.
+constexpr std::string_view kExtreme =
+    "alias S = vec2<i32>;\n"
+    "fn start() -> S { return S(bitcast<i32>(params.identity), 0x7fffffff); }\n"
+    "fn lift(x: T, i: u32) -> S { return S(bitcast<i32>(x), i32(i)); }\n"
+    "fn lift4(v: vec4<T>, i: u32, step: u32) -> S {\n"
+    "  return merge(merge(lift(v.x, i), lift(v.y, i + step)), merge(lift(v.z, i + 2u * step), lift(v.w, i + 3u * "
+    "step)));\n"
+    "}\n"
+    "fn merge(a: S, b: S) -> S {\n"
+    "  let x = bitcast<T>(a.x);\n"
+    "  let y = bitcast<T>(b.x);\n"
+    "  let takes_b = beats(y, x) || (!beats(x, y) && b.y < a.y);\n"
+    "  return select(a, b, takes_b);\n"
+    "}\n";
+
+struct Order {
+  std::string_view floats;  ///< T and beats(): NaN beats every number, as in torch
+  std::string_view ints;
+  float first_float;
+  std::int32_t first_int;
 };
 
-/// Appends a dimension, outermost first, to one of the two lists; merged with the one before where they are one run.
-void append(Dims& sizes, Dims& strides, std::uint32_t& rank, std::uint32_t size, std::uint32_t stride) {
-  if (size == 1) return;
-  if (rank > 0 && strides[rank - 1] == size * stride) {
-    sizes[rank - 1] *= size;
-    strides[rank - 1] = stride;
-    return;
-  }
-  sizes[rank] = size;
-  strides[rank] = stride;
-  ++rank;
-}
+// A NaN is known by its bits: compilers may take comparisons to be between numbers.
+#define IS_NAN "fn is_nan(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u; }\n"
+constexpr Order kMax{"alias T = f32;\n" IS_NAN
+                     "fn beats(a: f32, b: f32) -> bool { return !is_nan(b) && (is_nan(a) || a > b); }",
+                     "alias T = i32;\nfn beats(a: i32, b: i32) -> bool { return a > b; }",
+                     -std::numeric_limits<float>::infinity(), std::numeric_limits<std::int32_t>::min()};
+constexpr Order kMin{"alias T = f32;\n" IS_NAN
+                     "fn beats(a: f32, b: f32) -> bool { return !is_nan(b) && (is_nan(a) || a < b); }",
+                     "alias T = i32;\nfn beats(a: i32, b: i32) -> bool { return a < b; }",
+                     std::numeric_limits<float>::infinity(), std::numeric_limits<std::int32_t>::max()};
+#undef IS_NAN
 
-// With 64K threads every GPU is full; with 64 elements a thread has something to do.
-constexpr std::uint64_t kThreads = 65536;
-constexpr std::uint64_t kElementsPerThread = 64;
-constexpr std::uint64_t kMostParts = 1024;
-
-std::uint32_t choose_parts(std::uint64_t outputs, std::uint64_t reduced) {
-  const auto wanted =
-      std::min({kThreads / std::max<std::uint64_t>(1, outputs), reduced / kElementsPerThread, kMostParts});
-  return static_cast<std::uint32_t>(std::max<std::uint64_t>(1, wanted));
-}
-
-Status reduce(OpContext& op, const Tensor& self, const std::optional<Ints>& dims, bool keepdim, Out& out,
-              bool is_mean) {
-  const bool on_ints = out.dtype == DType::i32;
-  if ((out.dtype != DType::f32 && out.dtype != DType::f16 && !on_ints) || (on_ints && is_mean) ||
-      (on_ints && (self.dtype == DType::f32 || self.dtype == DType::f16))) {
-    return op.fail("cannot reduce {} to {}", self.dtype, out.dtype);
-  }
-  // No dims, or an empty list, means all of them.
+/// The dimensions that a list names: no list, or an empty one, means all of them.
+Result<DimSet> dims_of(OpContext& op, const Tensor& self, const std::optional<Ints>& dims) {
+  DimSet set{};
   const bool all = !dims || dims->size() == 0;
-  std::array<bool, Shape::kMaxRank> is_reduced{};
-  is_reduced.fill(all);
+  set.fill(all);
   for (std::size_t i = 0; !all && i < dims->size(); ++i) {
     TRY_ASSIGN(const auto d, op.dim((*dims)[i], self.rank(), "dim"));
-    is_reduced[d] = true;
+    set[d] = true;
   }
+  return set;
+}
 
-  Params params;
+Status set_reduced_shape(OpContext& op, const Tensor& self, const DimSet& is_folded, bool keepdim, Out& out) {
   Shape shape;
-  Size outputs = 1;
-  Size reduced = 1;
-  auto stride = static_cast<std::uint64_t>(self.numel());
   for (std::size_t i = 0; i < self.rank(); ++i) {
-    const auto size = static_cast<std::uint64_t>(self.shape[i]);
-    stride = size == 0 ? 0 : stride / size;
-    const auto narrow = static_cast<std::uint32_t>(size);
-    if (is_reduced[i]) {
-      reduced = reduced * size;
-      append(params.reduced_sizes, params.reduced_strides, params.reduced_rank, narrow,
-             static_cast<std::uint32_t>(stride));
-      if (keepdim) shape.push_back(1);
-    } else {
-      outputs = outputs * size;
-      append(params.kept_sizes, params.kept_strides, params.kept_rank, narrow, static_cast<std::uint32_t>(stride));
+    if (!is_folded[i]) {
       shape.push_back(self.shape[i]);
+    } else if (keepdim) {
+      shape.push_back(1);
     }
   }
-  TRY(op.set_shape(out, shape));
+  return op.set_shape(out, shape);
+}
 
-  params.outputs = static_cast<std::uint32_t>(outputs.unchecked());
-  params.reduced = static_cast<std::uint32_t>(reduced.unchecked());
-  params.parts = choose_parts(params.outputs, params.reduced);
-  // Neighbouring lanes should read neighbouring addresses: along the outputs, if those are the innermost dimension.
-  params.neighbours = params.kept_rank > 0 && params.kept_strides[params.kept_rank - 1] == 1 ? 1 : 0;
-  params.divisor = is_mean ? static_cast<float>(params.reduced) : 1.0F;
+Status add_up(OpContext& op, const Tensor& self, const std::optional<Ints>& dims, bool keepdim, Out& out,
+              bool is_mean) {
+  const bool on_ints = out.dtype == DType::i32;
+  if ((!is_float(out.dtype) && !on_ints) || (on_ints && (is_mean || is_float(self.dtype)))) {
+    return op.fail("cannot reduce {} to {}", self.dtype, out.dtype);
+  }
+  TRY_ASSIGN(const auto is_folded, dims_of(op, self, dims));
+  TRY(set_reduced_shape(op, self, is_folded, keepdim, out));
+  auto params = fold_params(op, self, is_folded);
+  params.scalar = is_mean ? static_cast<float>(params.width) : 1.0F;
+  const Fold sum{on_ints ? kInts : kFloats, kSum, 1, on_ints ? Elem::i32 : Elem::f32};
+  TRY(fold(op, self, params, is_folded, sum));
+  return finish_lines(op, params, sum, out, "alias R = T;\nfn finish(s: S) -> R { return s / T(params.scalar); }");
+}
 
-  const std::string_view type = on_ints ? "alias T = i32;" : "alias T = f32;";
-  const Elem partial = on_ints ? Elem::i32 : Elem::f32;
-  const auto bound = Size::of(op.bound(out));
-  op.need_scratch((bound.fits(kThreads) ? Size(kThreads) : bound) * 4);
-  op.need_dispatches(3);
-  TRY(op.dispatch({.shader = wgsl::reduce,
-                   .bind = {op.read("source", self), op.write_scratch("partial_sums", partial).lanes(1)},
-                   .params = params_of(params),
-                   .threads = (Size(params.outputs) * params.parts).unchecked(),
-                   .lines = {type}}));
-  const auto quads = Size(params.outputs).div_up(4).unchecked();
-  return op.dispatch({.shader = wgsl::reduce_parts,
-                      .bind = {op.read_scratch("partial_sums", partial).lanes(1), op.write("result", out)},
-                      .params = params_of(params),
-                      .threads = quads,
-                      .lines = {type}});
+Status extreme(OpContext& op, const Tensor& self, const DimSet& is_folded, bool keepdim, Out& out, const Order& order,
+               std::string_view finish) {
+  TRY(set_reduced_shape(op, self, is_folded, keepdim, out));
+  auto params = fold_params(op, self, is_folded);
+  if (params.width == 0 && params.lines > 0)
+    return op.fail("self has shape {}: no elements to choose from", self.shape);
+  if (params.width > 0x7fffffff) return op.fail("self has {} elements to choose from, too many", params.width);
+  const bool on_floats = is_float(self.dtype);
+  params.identity =
+      on_floats ? std::bit_cast<std::uint32_t>(order.first_float) : static_cast<std::uint32_t>(order.first_int);
+  const Fold choice{on_floats ? order.floats : order.ints, kExtreme, 2, Elem::i32};
+  TRY(fold(op, self, params, is_folded, choice));
+  return finish_lines(op, params, choice, out, finish);
+}
+
+Status extreme_value(OpContext& op, const Order& order) {
+  TRY_BIND((self, dims, keepdim, out),
+           op.args<Tensor, std::optional<Ints>, bool, Out>({"self", "dim", "keepdim", "out"}));
+  if (is_float(self.dtype) != is_float(out.dtype)) {
+    return op.fail("self is {}, but the output is {}", self.dtype, out.dtype);
+  }
+  TRY_ASSIGN(const auto is_folded, dims_of(op, self, dims));
+  return extreme(op, self, is_folded, keepdim, out, order,
+                 "alias R = T;\nfn finish(s: S) -> R { return bitcast<T>(s.x); }");
+}
+
+Status extreme_place(OpContext& op, const Order& order) {
+  TRY_BIND((self, dim, keepdim, out),
+           op.args<Tensor, std::optional<std::int64_t>, bool, Out>({"self", "dim", "keepdim", "out"}));
+  if (out.dtype != DType::i32) return op.fail("out must be int32, but it is {}", out.dtype);
+  DimSet is_folded{};
+  is_folded.fill(!dim);
+  if (dim) {
+    TRY_ASSIGN(const auto d, op.dim(*dim, self.rank(), "dim"));
+    is_folded[d] = true;
+  }
+  return extreme(op, self, is_folded, keepdim, out, order, "alias R = i32;\nfn finish(s: S) -> R { return s.y; }");
+}
+
+Status spread(OpContext& op, const Tensor& self, const std::optional<Ints>& dims, double correction, bool keepdim,
+              Out& out) {
+  if (!is_float(self.dtype) || !is_float(out.dtype)) return op.fail("cannot reduce {} to {}", self.dtype, out.dtype);
+  TRY_ASSIGN(const auto is_folded, dims_of(op, self, dims));
+  TRY(set_reduced_shape(op, self, is_folded, keepdim, out));
+  auto params = fold_params(op, self, is_folded);
+  params.scalar = static_cast<float>(correction);
+  TRY(fold(op, self, params, is_folded, kMoments));
+  return finish_lines(op, params, kMoments, out,
+                      "alias R = f32;\nfn finish(s: S) -> R { return s.z / max(s.x - params.scalar, 0.0); }");
 }
 
 }  // namespace
@@ -117,13 +148,31 @@ Status reduce(OpContext& op, const Tensor& self, const std::optional<Ints>& dims
 Status mean(OpContext& op) {
   TRY_BIND((self, dims, keepdim, dtype, out),
            op.args<Tensor, std::optional<Ints>, bool, Ignored, Out>({"self", "dim", "keepdim", "dtype", "out"}));
-  return reduce(op, self, dims, keepdim, out, true);
+  return add_up(op, self, dims, keepdim, out, true);
 }
 
 Status sum(OpContext& op) {
   TRY_BIND((self, dims, keepdim, dtype, out),
            op.args<Tensor, std::optional<Ints>, bool, Ignored, Out>({"self", "dim", "keepdim", "dtype", "out"}));
-  return reduce(op, self, dims, keepdim, out, false);
+  return add_up(op, self, dims, keepdim, out, false);
 }
+
+Status var(OpContext& op) {
+  TRY_BIND((self, dims, unbiased, keepdim, out),
+           op.args<Tensor, std::optional<Ints>, bool, bool, Out>({"self", "dim", "unbiased", "keepdim", "out"}));
+  return spread(op, self, dims, unbiased ? 1 : 0, keepdim, out);
+}
+
+Status var_correction(OpContext& op) {
+  TRY_BIND((self, dims, correction, keepdim, out),
+           op.args<Tensor, std::optional<Ints>, std::optional<Number>, bool, Out>(
+               {"self", "dim", "correction", "keepdim", "out"}));
+  return spread(op, self, dims, correction ? correction->value : 1, keepdim, out);
+}
+
+Status amax(OpContext& op) { return extreme_value(op, kMax); }
+Status amin(OpContext& op) { return extreme_value(op, kMin); }
+Status argmax(OpContext& op) { return extreme_place(op, kMax); }
+Status argmin(OpContext& op) { return extreme_place(op, kMin); }
 
 }  // namespace nibble::ops

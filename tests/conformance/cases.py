@@ -2,10 +2,12 @@
 
 from conformance import embedding_cases, memory_cases, op_cases
 from conformance import move_cases
+from conformance import rows_cases
 
 ALL = [
     *embedding_cases.SMALL,
     *op_cases.ALL,
+    *rows_cases.ALL,
     *memory_cases.ALL,
     *move_cases.ALL,
     *embedding_cases.LARGE,

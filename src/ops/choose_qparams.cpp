@@ -1,0 +1,100 @@
+// The scale and the zero point that fit a row's values into a range of integers.
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include "ops/ops.hpp"
+#include "wgsl.hpp"
+
+namespace nibble::ops {
+namespace {
+
+struct Params {
+  std::uint32_t rows = 0;
+  std::uint32_t width = 0;
+  float quant_min = 0;
+  float quant_max = 0;
+  float eps = 0;
+};
+
+/// The shape of the results, which has a size for each block. Every block must be one run of elements: in the
+/// outermost of its dimensions longer than 1 it may be a part, in all further ones it is whole.
+Result<Shape> blocks(const OpContext& op, const Tensor& input, const Ints& block_size, bool keepdim) {
+  if (block_size.size() != input.rank()) {
+    return op.fail("block_size has {} items, but input has {} dimensions", block_size.size(), input.rank());
+  }
+  Shape shape;
+  bool is_inside = false;
+  for (std::size_t i = 0; i < input.rank(); ++i) {
+    const auto size = input.shape[i];
+    const auto block = block_size[i];
+    if (block < 1 || size % block != 0) {
+      return op.fail("block_size[{}] is {}, which does not divide the size {}", i, block, size);
+    }
+    if (is_inside && block != size) {
+      return op.fail("block_size[{}] is {}, but a block must be one run of the input, whose shape is {}", i, block,
+                     input.shape);
+    }
+    is_inside |= block != 1;
+    if (keepdim || block == 1 || block != size) shape.push_back(size / block);
+  }
+  return shape;
+}
+
+// A workgroup makes four rows, because the results of four are stored as one; a quarter of its threads folds each. On a
+// CPU adapter the threads of a quarter run as one vector.
+std::uint32_t group_size(const OpContext& op) {
+  const auto& limits = op.profile().limits;
+  const auto most = std::bit_floor(std::min({256U, limits.max_workgroup_invocations, limits.max_workgroup_size_x}));
+  return op.profile().kind == AdapterKind::cpu ? std::min(32U, most) : most;
+}
+
+}  // namespace
+
+Status choose_qparams_affine(OpContext& op) {
+  TRY_BIND((input, mapping, block_size, target, quant_min, quant_max, eps, scale_dtype, zero_dtype, keepdim, outs),
+           op.args<Tensor, std::string_view, Ints, Ignored, std::optional<Number>, std::optional<Number>,
+                   std::optional<Number>, Ignored, Ignored, bool, Outs>(
+               {"input", "mapping_type", "block_size", "target_dtype", "quant_min", "quant_max", "eps", "scale_dtype",
+                "zero_point_dtype", "keepdim", "out"}));
+  if (mapping != "ASYMMETRIC") return op.fail("mapping_type is {}, but only ASYMMETRIC is computed", mapping);
+  if (input.dtype != DType::f32 && input.dtype != DType::f16) {
+    return op.fail("input must be float32 or float16, but it is {}", input.dtype);
+  }
+  if (outs.size() != 2 || !outs.has(0) || !outs.has(1)) return op.fail("out must hold two tensors");
+  Out scale = outs[0];
+  Out zero = outs[1];
+  if (scale.dtype != DType::f32 && scale.dtype != DType::f16) {
+    return op.fail("the scale must be float32 or float16, but it is {}", scale.dtype);
+  }
+  if (zero.dtype != DType::i8 && zero.dtype != DType::i32) {
+    return op.fail("the zero point must be int8 or int32, but it is {}", zero.dtype);
+  }
+  const double low = quant_min ? quant_min->value : -128;
+  const double high = quant_max ? quant_max->value : 127;
+  if (!(low < high)) return op.fail("quant_min is {}, which is not below quant_max, {}", low, high);
+  if (zero.dtype == DType::i8 && (low < -128 || high > 127)) {
+    return op.fail("quant_min and quant_max are {} and {}, but the zero point is int8", low, high);
+  }
+  TRY_ASSIGN(const auto shape, blocks(op, input, block_size, keepdim));
+  TRY(op.set_shape(scale, shape));
+  TRY(op.set_shape(zero, shape));
+
+  const std::int64_t rows = shape.numel();
+  const std::int64_t width = rows == 0 ? 0 : input.numel() / rows;
+  const Params params{.rows = static_cast<std::uint32_t>(rows),
+                      .width = static_cast<std::uint32_t>(width),
+                      .quant_min = static_cast<float>(low),
+                      .quant_max = static_cast<float>(high),
+                      .eps = eps ? static_cast<float>(eps->value) : std::numeric_limits<float>::min()};
+  const auto threads = group_size(op);
+  return op.dispatch({.shader = wgsl::choose_qparams,
+                      .bind = {op.read("source", input), op.write("scale", scale), op.write("zero_point", zero)},
+                      .params = params_of(params),
+                      .threads = (Size::from_signed(rows).div_up(4) * threads).unchecked(),
+                      .workgroup = threads,
+                      .whole_groups = true,
+                      .overrides = {{"IN_QUADS", width % 4 == 0 ? 1.0 : 0.0}}});
+}
+
+}  // namespace nibble::ops

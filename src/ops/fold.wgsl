@@ -1,0 +1,80 @@
+// First part of a fold: thread (line, part) folds every parts-th of the line's elements.
+// Bindings: source, states [lines, parts]. Lines: T, and what a Fold gives.
+
+struct Params {
+  lines: u32,
+  width: u32,
+  parts: u32,
+  kept_rank: u32,
+  folded_rank: u32,
+  neighbours: u32,
+  scalar: f32,
+  identity: u32,
+  inner: u32,
+  merged: u32,
+  in_quads: u32,
+  pad: u32,
+  sizes: array<vec4<u32>, 4>,    // of the kept dimensions, then from FOLDED on of the folded ones
+  strides: array<vec4<u32>, 4>,
+}
+@group(0) @binding(0) var<uniform> params: Params;
+
+const KEPT = 0u;
+const FOLDED = 8u;
+
+// Where the index-th combination of the dimensions from `first` on lies in the source.
+fn offset(index: u32, first: u32, rank: u32) -> u32 {
+  var rest = index;
+  var sum = 0u;
+  for (var d = rank; d > 0u; d--) {
+    let k = first + d - 1u;
+    let size = params.sizes[k >> 2u][k & 3u];
+    sum += (rest % size) * params.strides[k >> 2u][k & 3u];
+    rest = rest / size;
+  }
+  return sum;
+}
+
+@compute @workgroup_size(WG)
+fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
+  let i = thread_index(id, groups);
+  if (i >= params.lines * params.parts) {
+    return;
+  }
+  var line = i / params.parts;
+  var part = i % params.parts;
+  if (params.neighbours == 1u) {
+    line = i % params.lines;
+    part = i / params.lines;
+  }
+  let base = offset(line, KEPT, params.kept_rank);
+  var s = start();
+  if (params.in_quads == 1u) {
+    let first = base / 4u;
+    for (var quad = part; quad < params.width / 4u; quad += params.parts) {
+      s = merge(s, lift4(vec4<T>(load4_source(first + quad)), 4u * quad, 1u));
+    }
+  } else if (params.folded_rank <= 1u) {
+    // A single run: no division in the loop, and four elements to a merge.
+    let step = params.parts * params.inner;
+    var at = base + part * params.inner;
+    var element = part;
+    while (element < params.width && params.width - element > 3u * params.parts) {
+      let v = vec4<T>(T(load_source(at)), T(load_source(at + step)), T(load_source(at + 2u * step)),
+                      T(load_source(at + 3u * step)));
+      s = merge(s, lift4(v, element, params.parts));
+      at += 4u * step;
+      element += 4u * params.parts;
+    }
+    while (element < params.width) {
+      s = merge(s, lift(T(load_source(at)), element));
+      at += step;
+      element += params.parts;
+    }
+  } else {
+    for (var element = part; element < params.width; element += params.parts) {
+      s = merge(s, lift(T(load_source(base + offset(element, FOLDED, params.folded_rank))), element));
+    }
+  }
+  set_state(line * params.parts + part, s);
+}

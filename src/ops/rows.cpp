@@ -1,0 +1,78 @@
+#include "ops/rows.hpp"
+
+#include <algorithm>
+#include <bit>
+
+#include "wgsl.hpp"
+
+namespace nibble::ops {
+namespace {
+
+constexpr std::string_view kLoad =
+    "fn first4(i: u32) -> vec4<f32> { return load4_source(i); }\n"
+    "fn again4(i: u32) -> vec4<f32> { return load4_source(i); }\n";
+
+// On a GPU about four elements per thread, in at most 256 threads. A CPU adapter pays for each barrier by switching
+// between the threads of a workgroup: eight of them, which run as one vector, cost little.
+std::uint32_t group_size(const OpContext& op, std::int64_t widest) {
+  const auto& limits = op.profile().limits;
+  const auto most = std::min({256U, limits.max_workgroup_invocations, limits.max_workgroup_size_x});
+  if (op.profile().kind == AdapterKind::cpu) return std::min(8U, std::bit_floor(most));
+  const auto quads = static_cast<std::uint64_t>(std::clamp<std::int64_t>(widest / 4, 32, 256));
+  return std::min(static_cast<std::uint32_t>(std::bit_ceil(quads)), std::bit_floor(most));
+}
+
+Bindings bindings(OpContext& op, const Tensor& self, const Affine& affine, const Out& out) {
+  Bindings bind{op.read("source", self), op.write("result", out)};
+  if (affine.weight) bind.add(op.read("weight", *affine.weight));
+  if (affine.bias) bind.add(op.read("bias", *affine.bias));
+  return bind;
+}
+
+// The longest line that a workgroup always takes: a longer one needs to have company.
+std::uint32_t longest_alone(const OpContext& op) { return op.profile().kind == AdapterKind::cpu ? 8192 : 16384; }
+
+}  // namespace
+
+bool suits_groups(const OpContext& op, const FoldParams& params) {
+  const auto company = op.profile().kind == AdapterKind::cpu ? 4U : 64U;
+  return params.in_quads != 0 && (params.width <= longest_alone(op) || params.lines >= company);
+}
+
+Status rows_in_groups(OpContext& op, const Bindings& bind, std::int64_t widest, const FoldParams& params,
+                      const RowsOp& rows, std::string_view load, bool only_prepares) {
+  const auto threads = group_size(op, widest);
+  const auto emit = only_prepares ? &OpContext::prepare : &OpContext::dispatch;
+  return (op.*emit)({.shader = wgsl::rows_group,
+                     .bind = bind,
+                     .params = params_of(params),
+                     .threads = std::uint64_t{params.lines} * threads,
+                     .workgroup = threads,
+                     .whole_groups = true,
+                     .lines = {rows.fold.wgsl, rows.apply, rows.more, load}});
+}
+
+Status rows(OpContext& op, const Tensor& self, const Affine& affine, const DimSet& is_folded, FoldParams& params,
+            const Out& out, const RowsOp& rows, bool keep_states) {
+  op.need_dispatches(keep_states ? 5 : 3);
+  auto bind = bindings(op, self, affine, out);
+  std::int64_t widest = 1;
+  for (std::size_t i = 0; i < self.rank(); ++i) widest *= is_folded[i] ? op.bound(self)[i] : 1;
+  const bool in_groups = !keep_states && suits_groups(op, params);
+  // A weight says how long all lines are. Else a call may go the other way than the largest one.
+  const bool is_fixed = affine.weight && (params.in_quads == 0 || params.width <= longest_alone(op));
+  if (!is_fixed) {
+    need_states(op, self, is_folded, rows.fold);
+    TRY(in_groups ? prepare_merge(op, params, rows.fold) : rows_in_groups(op, bind, widest, params, rows, kLoad, true));
+  }
+  if (in_groups) return rows_in_groups(op, bind, widest, params, rows, kLoad);
+  TRY(fold(op, self, params, is_folded, rows.fold));
+  TRY(merge_parts(op, params, rows.fold));
+  return op.dispatch({.shader = wgsl::rows_apply,
+                      .bind = bind.add(states(op, rows.fold)),
+                      .params = params_of(params),
+                      .threads = Size::of(out.shape).div_up(4).unchecked(),
+                      .lines = {rows.fold.wgsl, states_line(rows.fold), rows.apply, rows.more}});
+}
+
+}  // namespace nibble::ops
