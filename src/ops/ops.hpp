@@ -123,6 +123,19 @@ Status zeros_like(OpContext& op);
 Status ones(OpContext& op);
 Status ones_like(OpContext& op);
 Status arange(OpContext& op);
+Status apply_rotary_emb(OpContext& op);
+Status apply_rotary_emb_hf(OpContext& op);
+Status apply_rotary_emb_interleaved(OpContext& op);
+Status rope_update_cache(OpContext& op);
+Status update_cache(OpContext& op);
+Status sdpa_with_kv_cache(OpContext& op);
+Status custom_sdpa(OpContext& op);
+Status sdpa(OpContext& op);
+
+/// Whether `count` positions from `start` on lie in `cache` [batch, position, head, element].
+Status check_positions(const OpContext& op, std::int64_t count, const Tensor& cache, std::int64_t start);
+/// Whether `value` [batch, position, head, element] may be written to `cache` at position `start`.
+Status check_cache_write(const OpContext& op, const Tensor& value, const Tensor& cache, std::int64_t start);
 
 /// Converts or copies `in` to `out`, which has the same shape; nothing to do where both are one storage.
 Status convert(OpContext& op, const Tensor& in, const Out& out);

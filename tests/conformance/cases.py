@@ -3,6 +3,7 @@
 from conformance import embedding_cases, memory_cases, op_cases
 from conformance import move_cases
 from conformance import rows_cases
+from conformance import attention_cases
 
 ALL = [
     *embedding_cases.SMALL,
@@ -10,6 +11,7 @@ ALL = [
     *rows_cases.ALL,
     *memory_cases.ALL,
     *move_cases.ALL,
+    *attention_cases.ALL,
     *embedding_cases.LARGE,
 ]
 CASES = {case.name: case for case in ALL}

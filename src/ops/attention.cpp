@@ -1,0 +1,351 @@
+// Attention as one streaming pass with an online softmax: no score matrix is ever in memory. Where the rows alone are
+// too few to fill the device (a decode step), the keys are cut into parts that a second dispatch merges.
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "ops/ops.hpp"
+#include "wgsl.hpp"
+
+namespace nibble::ops {
+namespace {
+
+constexpr std::int64_t kLargestSize = 256;
+
+struct Params {
+  std::uint32_t batch = 1;
+  std::uint32_t key_heads = 1;
+  std::uint32_t group = 1;  ///< heads that share a key head
+  std::uint32_t rows = 0;
+  std::uint32_t keys = 0;
+  std::uint32_t size = 0;   ///< elements per row
+  std::uint32_t tiles = 1;  ///< workgroups that share a key head and a part
+  std::uint32_t parts = 1;
+  std::uint32_t part_keys = 0;
+  std::uint32_t causal = 0;
+  std::uint32_t first = 0;
+  float scale = 1;
+  std::array<std::uint32_t, 4> query_strides{};  ///< of batch, head and row
+  std::array<std::uint32_t, 4> key_strides{};
+  std::array<std::uint32_t, 4> mask_strides{};  ///< also of the keys
+};
+
+struct MergeParams {
+  std::uint32_t quads = 0;
+  std::uint32_t count = 0;
+  std::uint32_t size = 0;
+  std::uint32_t parts = 0;
+  std::uint32_t keys = 0;
+};
+
+std::uint32_t narrow(std::int64_t value) { return static_cast<std::uint32_t>(value); }
+
+/// Where batch, heads and rows are among the dimensions of a tensor whose last ones are the elements of rows.
+struct Axes {
+  std::size_t heads;
+  std::size_t rows;
+};
+constexpr Axes kCacheAxes{.heads = 2, .rows = 1};  // [batch, row, head, element]
+constexpr Axes kHeadAxes{.heads = 1, .rows = 2};   // [batch, head, row, element]
+
+std::array<std::uint32_t, 4> strides_of(const Shape& shape, Axes axes) {
+  const auto row = axes.rows == 2 ? shape[3] : shape[2] * shape[3];
+  const auto head = axes.heads == 2 ? shape[3] : shape[2] * shape[3];
+  return {narrow(shape[1] * shape[2] * shape[3]), narrow(head), narrow(row), 0};
+}
+
+struct Attention {
+  Tensor query;
+  Tensor key;
+  Tensor value;
+  std::optional<Tensor> mask;
+  Out out;
+  Axes axes{};
+  Params params{};
+};
+
+/// How work is shared out on a kind of device.
+struct Form {
+  std::uint32_t lanes = 8;   ///< rows per workgroup
+  std::uint32_t units = 64;  ///< workgroups that fill the device: fewer rows than that are split by keys
+};
+
+constexpr std::uint32_t kPartKeys = 64;  // with fewer keys, a part is not worth its merge
+
+std::string_view size_line(std::uint32_t quads) {
+  static const auto lines = [] {
+    std::array<std::string, kLargestSize / 4 + 1> all;
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = fmt::format("const DV: u32 = {}u;", i);
+    return all;
+  }();
+  return lines[quads];
+}
+
+std::uint32_t quads_per_row(const Params& p) { return (p.size + 3) / 4; }
+
+Status run_rows(OpContext& op, Attention& a, const Form& form, bool in_parts, bool only_prepare) {
+  const bool is_aligned = a.params.size % 4 == 0;
+  Bindings bind{op.read("query", a.query), op.read("key", a.key), op.read("value", a.value),
+                in_parts ? op.write_scratch("result", Elem::f32) : op.write("result", a.out)};
+  if (a.mask) bind.add(op.read("mask", *a.mask));
+  const auto& p = a.params;
+  const Kernel kernel{
+      .shader = wgsl::attention_rows,
+      .bind = bind,
+      .params = params_of(p),
+      .threads = (Size(p.batch) * p.key_heads * p.tiles * p.parts * form.lanes).unchecked(),
+      .workgroup = form.lanes,
+      .whole_groups = true,
+      .overrides = {{"ALIGNED", is_aligned ? 1.0 : 0.0},
+                    {"MASKED", a.mask ? 1.0 : 0.0},
+                    {"PARTS", in_parts ? 1.0 : 0.0}},
+      .lines = {size_line(quads_per_row(p)), a.mask ? "fn mask_at(i: u32) -> f32 { return load_mask(i); }"
+                                                    : "fn mask_at(i: u32) -> f32 { return 0.0; }"}};
+  return only_prepare ? op.prepare(kernel) : op.dispatch(kernel);
+}
+
+Status run_merge(OpContext& op, Attention& a, std::uint64_t quads, bool only_prepare) {
+  const auto& p = a.params;
+  const MergeParams params{.quads = static_cast<std::uint32_t>(quads),
+                           .count = static_cast<std::uint32_t>(Size::of(a.out.shape).unchecked()),
+                           .size = p.size,
+                           .parts = p.parts,
+                           .keys = p.keys};
+  const Kernel kernel{.shader = wgsl::attention_merge,
+                      .bind = {op.read_scratch("partial", Elem::f32), op.write("result", a.out)},
+                      .params = params_of(params),
+                      .threads = quads,
+                      .overrides = {{"ALIGNED", p.size % 4 == 0 ? 1.0 : 0.0}},
+                      .lines = {size_line(quads_per_row(p))}};
+  return only_prepare ? op.prepare(kernel) : op.dispatch(kernel);
+}
+
+/// Says what any call may need, before anything that is wrong with this one is found.
+Status reserve(OpContext& op, Attention& a, const Form& form) {
+  const Shape& query = op.bound(a.query);
+  const Shape& key = op.bound(a.key);
+  const bool is_aligned = a.params.size % 4 == 0;
+  const Size rows = Size::of(query);
+  const std::uint64_t all_rows = rows.unchecked() / std::max<std::uint64_t>(1, a.params.size);
+  // Rows times parts: split calls have at most `units` workgroups.
+  const std::uint64_t most_parts = std::max<std::uint64_t>(1, Size::from_signed(key[a.axes.rows]).div_up(kPartKeys).unchecked());
+  const std::uint64_t split = std::min<std::uint64_t>(all_rows * std::min<std::uint64_t>(most_parts, form.units),
+                                                      std::uint64_t{form.units} * form.lanes);
+  op.need_scratch(Size(is_aligned ? split : std::max(split, all_rows)) * (quads_per_row(a.params) + 1) * 16);
+  op.need_dispatches(3);
+  if (is_aligned) TRY(run_rows(op, a, form, false, true));
+  TRY(run_rows(op, a, form, true, true));
+  TRY(run_merge(op, a, 1, true));
+  return run_merge(op, a, 1 << 20, true);
+}
+
+/// What never changes from call to call.
+Status check(const OpContext& op, Attention& a) {
+  for (const Tensor* t : {&a.query, &a.key, &a.value, static_cast<Tensor*>(&a.out)}) {
+    if (t->dtype != DType::f32 && t->dtype != DType::f16) {
+      return op.fail("{} must be float32 or float16, but it is {}", t->arg, t->dtype);
+    }
+    if (t->rank() != 4) return op.fail("{} must have 4 dimensions, but its shape is {}", t->arg, t->shape);
+  }
+  if (a.mask && a.mask->dtype != DType::f32 && a.mask->dtype != DType::f16) {
+    return op.fail("{} must be float32 or float16, but it is {}", a.mask->arg, a.mask->dtype);
+  }
+  const Shape& q = a.query.shape;
+  const Shape& k = a.key.shape;
+  if (q[3] < 1 || q[3] > kLargestSize) return op.fail("heads have {} elements, but 1 to {} are supported", q[3], kLargestSize);
+  if (!(k == a.value.shape)) return op.fail("{} has shape {}, but {} has {}", a.key.arg, k, a.value.arg, a.value.shape);
+  if (k[3] != q[3] || k[0] != q[0]) return op.fail("{} has shape {}, but {} has {}", a.query.arg, q, a.key.arg, k);
+  const auto heads = q[a.axes.heads];
+  const auto key_heads = k[a.axes.heads];
+  if (key_heads == 0 ? heads != 0 : heads % key_heads != 0) {
+    return op.fail("{} has {} heads, which {} heads of {} cannot share", a.query.arg, heads, key_heads, a.key.arg);
+  }
+  auto& p = a.params;
+  p.batch = narrow(q[0]);
+  p.key_heads = narrow(key_heads);
+  p.group = key_heads == 0 ? 0 : narrow(heads / key_heads);
+  p.size = narrow(q[3]);
+  return {};
+}
+
+/// All rows of this call, and as many keys as `params` says.
+Status attend(OpContext& op, Attention& a, const Form& form, std::optional<Number> scale) {
+  TRY(op.set_shape(a.out, a.query.shape));
+  auto& p = a.params;
+  p.rows = narrow(a.query.shape[a.axes.rows]);
+  p.scale = static_cast<float>(scale ? scale->value : 1 / std::sqrt(static_cast<double>(p.size)));
+  p.query_strides = strides_of(a.query.shape, a.axes);
+  p.key_strides = strides_of(a.key.shape, a.axes);
+  if (a.query.numel() == 0) return {};
+  p.tiles = static_cast<std::uint32_t>((Size(p.rows) * p.group).div_up(form.lanes).unchecked());
+  const std::uint64_t groups = std::uint64_t{p.batch} * p.key_heads * p.tiles;
+  const auto most = std::max<std::uint64_t>(1, Size(p.keys).div_up(kPartKeys).unchecked());
+  p.parts = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(form.units / groups, 1, most));
+  p.part_keys = static_cast<std::uint32_t>(Size(p.keys).div_up(p.parts).unchecked());
+  // A row that is no whole number of vec4s cannot be stored by itself: the merge writes all of them.
+  if (p.parts == 1 && p.size % 4 == 0) return run_rows(op, a, form, false, false);
+  TRY(run_rows(op, a, form, true, false));
+  return run_merge(op, a, Size::of(a.out.shape).div_up(4).unchecked(), false);
+}
+
+constexpr std::string_view kOneCache =
+    "const CACHES = 1u;\n"
+    "fn source(cache: u32, i: u32) -> f32 { return load_value(i); }\n"
+    "fn source4(cache: u32, i: u32) -> vec4<f32> { return load4_value(i); }\n"
+    "fn held4(cache: u32, i: u32) -> vec4<f32> { return load4_value_cache(i); }\n"
+    "fn put4(cache: u32, i: u32, v: vec4<f32>) { store4_value_cache(i, v); }";
+constexpr std::string_view kTwoCaches =
+    "const CACHES = 2u;\n"
+    "fn source(cache: u32, i: u32) -> f32 { if (cache == 0u) { return load_key(i); } return load_value(i); }\n"
+    "fn source4(cache: u32, i: u32) -> vec4<f32> { if (cache == 0u) { return load4_key(i); } return load4_value(i); }\n"
+    "fn held4(cache: u32, i: u32) -> vec4<f32> {\n"
+    "  if (cache == 0u) { return load4_key_cache(i); } return load4_value_cache(i);\n"
+    "}\n"
+    "fn put4(cache: u32, i: u32, v: vec4<f32>) {\n"
+    "  if (cache == 0u) { store4_key_cache(i, v); } else { store4_value_cache(i, v); }\n"
+    "}";
+
+/// Writes the rows of `value` (and of `key`) to their caches at position `start`.
+Status write_caches(OpContext& op, const Tensor* key, const Tensor* key_cache, const Tensor& value,
+                    const Tensor& value_cache, std::int64_t start) {
+  struct WriteParams {
+    std::uint32_t quads;
+    std::uint32_t row;
+    std::uint32_t rows;
+    std::uint32_t first;
+    std::uint32_t cache_rows;
+  };
+  const Size row = Size::from_signed(value.shape[2]) * Size::from_signed(value.shape[3]);
+  const bool is_aligned = row.unchecked() % 4 == 0;
+  std::uint64_t quads = Size::of(value.shape).div_up(4).unchecked();
+  if (!is_aligned && quads > 0) {
+    const auto begin = static_cast<std::uint64_t>(start) * row.unchecked();
+    const auto end = (static_cast<std::uint64_t>((value.shape[0] - 1) * value_cache.shape[1] + start + value.shape[1])) * row.unchecked();
+    quads = (end + 3) / 4 - begin / 4;
+  }
+  Bindings bind{op.read("value", value), op.update("value_cache", value_cache)};
+  if (key != nullptr) bind.add(op.read("key", *key)).add(op.update("key_cache", *key_cache));
+  const WriteParams params{static_cast<std::uint32_t>(quads), static_cast<std::uint32_t>(row.unchecked()), narrow(value.shape[1]), narrow(start),
+                           narrow(value_cache.shape[1])};
+  return op.dispatch({.shader = wgsl::cache_write,
+                      .bind = bind,
+                      .params = params_of(params),
+                      .threads = (key != nullptr ? 2 : 1) * quads,
+                      .overrides = {{"ALIGNED", is_aligned ? 1.0 : 0.0}},
+                      .lines = {key != nullptr ? kTwoCaches : kOneCache}});
+}
+
+/// How the mask lies over batch, heads, rows and keys: missing and single dimensions are repeated.
+Status read_mask(const OpContext& op, Attention& a) {
+  if (!a.mask) return {};
+  const Shape& q = a.query.shape;
+  const Shape wanted{q[0], q[a.axes.heads], q[a.axes.rows], std::int64_t{a.params.keys}};
+  const Shape& mask = a.mask->shape;
+  std::uint32_t stride = 1;
+  for (std::size_t i = 0; i < mask.rank(); ++i) {
+    const auto dim = mask[mask.rank() - 1 - i];
+    if (dim != 1 && (i >= 4 || dim != wanted[3 - i])) {
+      return op.fail("{} has shape {}, which does not broadcast to {}", a.mask->arg, mask, wanted);
+    }
+    if (dim != 1) a.params.mask_strides[3 - i] = stride;
+    stride *= narrow(dim);
+  }
+  return {};
+}
+
+/// The keys that a call sees: those up to its own positions, each row up to itself where `is_causal`; with a mask, all
+/// of the cache.
+Status see_cache(const OpContext& op, Attention& a, std::int64_t start, std::optional<bool> is_causal) {
+  const std::int64_t rows = a.query.shape[1];
+  TRY(check_positions(op, rows, a.key, start));
+  if (a.mask && is_causal.value_or(false)) return op.fail("{} and is_causal exclude each other", a.mask->arg);
+  a.params.keys = narrow(a.mask ? a.key.shape[1] : start + rows);
+  a.params.first = narrow(start);
+  a.params.causal = !a.mask && is_causal.value_or(true) ? 1 : 0;
+  return read_mask(op, a);
+}
+
+Form form_for(const OpContext&) { return {}; }
+
+}  // namespace
+
+Status check_positions(const OpContext& op, std::int64_t count, const Tensor& cache, std::int64_t start) {
+  if (start < 0) return op.fail("start_pos is {}, but it must not be negative", start);
+  if (start > cache.shape[1] || count > cache.shape[1] - start) {
+    return op.fail("start_pos {} + {} new positions reach past the cache's {}", start, count, cache.shape[1]);
+  }
+  return {};
+}
+
+Status check_cache_write(const OpContext& op, const Tensor& value, const Tensor& cache, std::int64_t start) {
+  if (cache.rank() != 4 || value.rank() != 4 ||
+      !(cache.shape == Shape{value.shape[0], cache.shape[1], value.shape[2], value.shape[3]})) {
+    return op.fail("{} has shape {}, which does not fit {} of shape {}", value.arg, value.shape, cache.arg, cache.shape);
+  }
+  return check_positions(op, value.shape[1], cache, start);
+}
+
+Status update_cache(OpContext& op) {
+  TRY_BIND((value, cache, start, out),
+           op.args<Tensor, Tensor, std::int64_t, Out>({"value", "cache", "start_pos", "out"}));
+  for (const Tensor* t : {&value, &cache}) {
+    if (t->dtype != DType::f32 && t->dtype != DType::f16) {
+      return op.fail("{} must be float32 or float16, but it is {}", t->arg, t->dtype);
+    }
+  }
+  TRY(check_cache_write(op, value, cache, start));
+  TRY(write_caches(op, nullptr, nullptr, value, cache, start));
+  // The output stands for the cache. The exporter gives it one element where nobody reads it.
+  if (!(op.bound(out) == cache.shape)) return {};
+  TRY(op.set_shape(out, cache.shape));
+  return convert(op, cache, out);
+}
+
+Status sdpa_with_kv_cache(OpContext& op) {
+  TRY_BIND((query, key, value, key_cache, value_cache, start, length, mask, dropout, is_causal, scale, out),
+           op.args<Tensor, Tensor, Tensor, Tensor, Tensor, std::int64_t, Ignored, std::optional<Tensor>, Ignored,
+                   std::optional<bool>, std::optional<Number>, Out>({"query", "key", "value", "key_cache",
+                                                                     "value_cache", "start_pos", "seq_len", "attn_mask",
+                                                                     "dropout_p", "is_causal", "scale", "out"}));
+  Attention a{.query = query, .key = key_cache, .value = value_cache, .mask = mask, .out = out, .axes = kCacheAxes};
+  TRY(check(op, a));
+  const Form form = form_for(op);
+  TRY(reserve(op, a, form));
+  if (!(key.shape == value.shape) || key.shape[1] != query.shape[1]) {
+    return op.fail("query has shape {}, key {} and value {}: their positions differ", query.shape, key.shape,
+                   value.shape);
+  }
+  TRY(check_cache_write(op, key, key_cache, start));
+  TRY(check_cache_write(op, value, value_cache, start));
+  TRY(see_cache(op, a, start, is_causal));
+  TRY(write_caches(op, &key, &key_cache, value, value_cache, start));
+  return attend(op, a, form, scale);
+}
+
+Status custom_sdpa(OpContext& op) {
+  TRY_BIND((query, key_cache, value_cache, start, mask, dropout, is_causal, scale, out),
+           op.args<Tensor, Tensor, Tensor, std::int64_t, std::optional<Tensor>, Ignored, std::optional<bool>,
+                   std::optional<Number>, Out>({"query", "key_cache", "value_cache", "start_pos", "attn_mask",
+                                                "dropout_p", "is_causal", "scale", "out"}));
+  Attention a{.query = query, .key = key_cache, .value = value_cache, .mask = mask, .out = out, .axes = kCacheAxes};
+  TRY(check(op, a));
+  const Form form = form_for(op);
+  TRY(reserve(op, a, form));
+  TRY(see_cache(op, a, start, is_causal));
+  return attend(op, a, form, scale);
+}
+
+Status sdpa(OpContext& op) {
+  TRY_BIND((query, key, value, mask, scale, out),
+           op.args<Tensor, Tensor, Tensor, std::optional<Tensor>, std::optional<Number>, Out>(
+               {"q", "k", "v", "attn_mask", "scale", "out"}));
+  Attention a{.query = query, .key = key, .value = value, .mask = mask, .out = out, .axes = kHeadAxes};
+  TRY(check(op, a));
+  const Form form = form_for(op);
+  TRY(reserve(op, a, form));
+  a.params.keys = narrow(key.shape[2]);
+  TRY(read_mask(op, a));
+  return attend(op, a, form, scale);
+}
+
+}  // namespace nibble::ops
