@@ -48,7 +48,8 @@ Status binary(OpContext& op, const Tensor& a, const Tensor& b, Out& out, const E
   params.alpha_int = static_cast<std::int32_t>(alpha.integer);
   params.rank = collapse_broadcast(shape, std::array{a.shape, b.shape}, params.sizes, params.strides);
   const auto reading = [&](const Tensor& t, const Dims& strides) {
-    return static_cast<double>(reading_of(t.shape, shape, params.rank, params.sizes, strides));
+    return static_cast<double>(
+        reading_of(t.shape, shape, op.bound(t), op.bound(out), params.rank, params.sizes, strides));
   };
   const auto head = ints ? kInts : gives == Gives::truth ? kTruthOfFloats : kFloats;
   return op.dispatch(

@@ -28,7 +28,9 @@ enum class Reading : std::uint8_t {
   one_by_quad = 4,  ///< one element for the four
 };
 
-/// With `strides` as collapse_broadcast() gave them for the operand.
-Reading reading_of(const Shape& operand, const Shape& out, std::uint32_t rank, const Dims& sizes, const Dims& strides);
+/// With `strides` as collapse_broadcast() gave them for the operand's live shape. The largest shapes decide what they
+/// can, so that a call with smaller ones seldom reads in a way of its own, which would take a pipeline of its own.
+Reading reading_of(const Shape& operand, const Shape& out, const Shape& largest_operand, const Shape& largest_out,
+                   std::uint32_t rank, const Dims& sizes, const Dims& strides);
 
 }  // namespace nibble::ops

@@ -29,7 +29,8 @@ Status where(OpContext& op) {
   params.quads = static_cast<std::uint32_t>(Size::of(shape).div_up(4).unchecked());
   params.rank = collapse_broadcast(shape, std::array{condition.shape, a.shape, b.shape}, params.sizes, params.strides);
   const auto reading = [&](const Tensor& t, const Dims& strides) {
-    return static_cast<double>(reading_of(t.shape, shape, params.rank, params.sizes, strides));
+    return static_cast<double>(
+        reading_of(t.shape, shape, op.bound(t), op.bound(out), params.rank, params.sizes, strides));
   };
   return op.dispatch(
       {.shader = wgsl::where,

@@ -105,13 +105,16 @@ constexpr std::string_view kFaultFunction =
     "  }\n"
     "}\n";
 
-// WGSL leaves open what pack2x16float makes of numbers beyond float16, infinity among them; SwiftShader makes NaN.
+// WGSL leaves open what pack2x16float makes of numbers beyond float16, infinity and NaN among them; SwiftShader makes
+// bits that spill into the neighbour. So these never get there.
 constexpr std::string_view kPackFunction =
     "fn pack_half(v: vec2<f32>) -> u32 {\n"
-    "  let packed = pack2x16float(v);\n"
-    "  let endless = ((bitcast<vec2<u32>>(v) >> vec2<u32>(16u)) & vec2<u32>(0x8000u)) | vec2<u32>(0x7c00u);\n"
-    "  let halves = select(vec2<u32>(packed & 0xffffu, packed >> 16u), endless, abs(v) >= vec2<f32>(65520.0));\n"
-    "  return halves.x | (halves.y << 16u);\n"
+    "  let bits = bitcast<vec2<u32>>(v);\n"
+    "  let size = bits & vec2<u32>(0x7fffffffu);\n"
+    "  let over = size >= vec2<u32>(0x477ff000u);\n"
+    "  let special = select(vec2<u32>(0x7c00u), vec2<u32>(0x7e00u), size > vec2<u32>(0x7f800000u));\n"
+    "  let halves = select(vec2<u32>(), special | ((bits >> vec2<u32>(16u)) & vec2<u32>(0x8000u)), over);\n"
+    "  return pack2x16float(select(v, vec2<f32>(), over)) | halves.x | (halves.y << 16u);\n"
     "}\n";
 
 constexpr std::string_view kIndexFunction =

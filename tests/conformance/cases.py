@@ -4,11 +4,13 @@ from conformance import embedding_cases, memory_cases, op_cases
 from conformance import move_cases
 from conformance import rows_cases
 from conformance import attention_cases
+from conformance import elementwise_cases
 
 ALL = [
     *embedding_cases.SMALL,
     *op_cases.ALL,
     *rows_cases.ALL,
+    *elementwise_cases.ALL,
     *memory_cases.ALL,
     *move_cases.ALL,
     *attention_cases.ALL,
