@@ -31,6 +31,21 @@ struct Walk {
     ++rank;
   }
 
+  /// The dimension along which the source runs in vec4s, if the output runs along another and both sides can be cut
+  /// into blocks of four by four.
+  std::optional<std::size_t> source_run() const {
+    if (rank < 2 || sizes[rank - 1] % 4 != 0 || first % 4 != 0) return std::nullopt;
+    std::optional<std::size_t> run;
+    for (std::size_t i = 0; i < rank; ++i) {
+      if (strides[i] == 1 && i + 1 < rank && sizes[i] % 4 == 0 && !run) {
+        run = i;
+      } else if (strides[i] % 4 != 0) {
+        return std::nullopt;
+      }
+    }
+    return run;
+  }
+
   /// Whether every run consists of whole vec4s of the source.
   bool is_whole_vectors() const {
     if (rank == 0 || strides[rank - 1] != 1 || sizes[rank - 1] % 4 != 0 || first % 4 != 0) return false;
@@ -41,9 +56,60 @@ struct Walk {
   }
 };
 
+Status move_transposed(OpContext& op, const BufferArg& source, const BufferArg& result, const Walk& walk,
+                       std::size_t run, std::string_view type) {
+  struct Params {
+    std::uint32_t blocks = 1;
+    std::uint32_t first = 0;
+    std::uint32_t rank = 0;
+    std::uint32_t row = 0;
+    std::uint32_t result_row = 0;
+    std::array<std::uint32_t, 3> pad{};
+    std::array<std::uint32_t, Walk::kMaxRank> sizes{};
+    std::array<std::uint32_t, Walk::kMaxRank> strides{};
+    std::array<std::uint32_t, Walk::kMaxRank> result_strides{};
+  } params;
+  const auto narrow = [](std::int64_t n) { return static_cast<std::uint32_t>(n); };
+  params.first = narrow(walk.first / 4);
+  params.rank = narrow(static_cast<std::int64_t>(walk.rank));
+  params.row = narrow(walk.strides[walk.rank - 1] / 4);
+  std::int64_t result_stride = 1;
+  for (std::size_t i = walk.rank; i-- > 0;) {
+    // A step along the two dimensions of a block is one of four elements.
+    const std::int64_t step = i == run || i + 1 == walk.rank ? 4 : 1;
+    if (i == run) params.result_row = narrow(result_stride / 4);
+    params.sizes[i] = narrow(walk.sizes[i] / step);
+    params.strides[i] = narrow(walk.strides[i] * step / 4);
+    params.result_strides[i] = narrow(result_stride * step / 4);
+    params.blocks *= params.sizes[i];
+    result_stride *= walk.sizes[i];
+  }
+  return op.dispatch({.shader = wgsl::move_transposed,
+                      .bind = {source, result},
+                      .params = params_of(params),
+                      .threads = params.blocks,
+                      .lines = {type}});
+}
+
 Status move(OpContext& op, const Tensor& self, Out out, const Shape& shape, Walk walk) {
   if (self.dtype != out.dtype) return op.fail("self is {}, but the output is {}", self.dtype, out.dtype);
   TRY(op.set_shape(out, shape));
+  const auto source = op.read("source", self).raw(moved_as(self.dtype));
+  const auto result = op.write("result", out).raw(moved_as(self.dtype));
+  const std::string_view type = moved_type(self.dtype);
+  // Which kernel it is may change from call to call, and a slice by a number that only calls know may be empty until
+  // then.
+  const std::uint64_t most = quads_of(op.bound(out));
+  TRY(op.prepare({.shader = wgsl::move, .bind = {source, result}, .params = {}, .threads = most, .lines = {type}}));
+  if (walk.rank > 1 && walk.strides[walk.rank - 1] != 1) {
+    TRY(op.prepare({.shader = wgsl::move_transposed,
+                    .bind = {source, result},
+                    .params = {},
+                    .threads = most / 4,
+                    .lines = {type}}));
+  }
+  const auto run = walk.source_run();
+  if (run && shape.numel() != 0) return move_transposed(op, source, result, walk, *run, type);
   struct Params {
     std::uint32_t quads = 0;
     std::uint32_t count = 0;
@@ -68,16 +134,11 @@ Status move(OpContext& op, const Tensor& self, Out out, const Shape& shape, Walk
     params.strides[i] = static_cast<std::uint32_t>(walk.strides[i]);
     params.rank = static_cast<std::uint32_t>(i + 1);
   }
-  Kernel kernel{
-      .shader = wgsl::move,
-      .bind = {op.read("source", self).raw(moved_as(self.dtype)), op.write("result", out).raw(moved_as(self.dtype))},
-      .params = params_of(params),
-      .threads = params.quads,
-      .lines = {moved_type(self.dtype)}};
-  TRY(op.dispatch(kernel));
-  // A slice by a number that only calls know may be empty until then.
-  kernel.threads = quads_of(op.bound(out));
-  return op.prepare(kernel);
+  return op.dispatch({.shader = wgsl::move,
+                      .bind = {source, result},
+                      .params = params_of(params),
+                      .threads = params.quads,
+                      .lines = {type}});
 }
 
 /// The shape and walk of a part of one dimension; all others as they are.

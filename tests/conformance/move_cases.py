@@ -75,8 +75,8 @@ PARTS = [
         name="splits_dynamic",
         torch=lambda m, x: x.split([4, 5, 1], 1),
         numpy=lambda m, x: np.split(x, [4, 9], 1),
-        calls=lambda rng: [(floats(rng, n, 10, k),) for n, k in ((3, 5), (17, 9), (1, 4), (0, 5), (6, 1))],
-        dynamic=({0: N, 2: K},),
+        calls=lambda rng: [(floats(rng, 3, 10, k),) for k in (5, 9, 4, 0, 1)],
+        dynamic=({2: K},),
     ),
 ]
 
