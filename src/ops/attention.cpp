@@ -1,8 +1,8 @@
 // Attention as one streaming pass with an online softmax: no score matrix is ever in memory. Where the rows alone are
 // too few to fill the device (a decode step), the keys are cut into parts that a second dispatch merges.
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <string>
 
 #include "ops/ops.hpp"
 #include "wgsl.hpp"
@@ -25,6 +25,10 @@ struct Params {
   std::uint32_t causal = 0;
   std::uint32_t first = 0;
   float scale = 1;
+  std::uint32_t quads = 0;  ///< vec4s per row
+  std::uint32_t in_parts = 0;
+  std::uint32_t lanes_per_row = 0;
+  std::uint32_t pad = 0;
   std::array<std::uint32_t, 4> query_strides{};  ///< of batch, head and row
   std::array<std::uint32_t, 4> key_strides{};
   std::array<std::uint32_t, 4> mask_strides{};  ///< also of the keys
@@ -36,6 +40,7 @@ struct MergeParams {
   std::uint32_t size = 0;
   std::uint32_t parts = 0;
   std::uint32_t keys = 0;
+  std::uint32_t row_quads = 0;
 };
 
 std::uint32_t narrow(std::int64_t value) { return static_cast<std::uint32_t>(value); }
@@ -66,41 +71,67 @@ struct Attention {
 
 /// How work is shared out on a kind of device.
 struct Form {
-  std::uint32_t lanes = 8;   ///< rows per workgroup
-  std::uint32_t units = 64;  ///< workgroups that fill the device: fewer rows than that are split by keys
+  const Shader& shader;
+  std::uint32_t tile;     ///< rows that are worked on together
+  std::uint32_t threads;  ///< for a tile and a part of the keys
+  std::uint32_t workgroup;
+  std::uint32_t units;      ///< tiles and parts that fill the device: where there are fewer tiles, keys are split
+  std::uint32_t step;       ///< keys at a time
+  std::uint32_t part_keys;  ///< with fewer keys a part is not worth its merge
+  bool sums_in_result;      ///< the result holds sums on the way, so it must be float32
 };
 
-constexpr std::uint32_t kPartKeys = 64;  // with fewer keys, a part is not worth its merge
+// On a CPU adapter a barrier is a context switch of every lane, and workgroup memory is just memory: threads work
+// alone. Parts are few, for merging them is not free either.
+const Form kAlone{wgsl::attention_rows, 4, 1, 8, 128, 8, 16, true};
+const Form kTogether{wgsl::attention_tile, 8, 64, 64, 512, 64, 64, false};
 
-std::string_view size_line(std::uint32_t quads) {
-  static const auto lines = [] {
-    std::array<std::string, kLargestSize / 4 + 1> all;
-    for (std::size_t i = 0; i < all.size(); ++i) all[i] = fmt::format("const DV: u32 = {}u;", i);
-    return all;
-  }();
-  return lines[quads];
+const Form& form_for(const OpContext& op) { return op.profile().kind == AdapterKind::cpu ? kAlone : kTogether; }
+
+constexpr std::string_view kAlignedRows =
+    "fn query4(at: u32, j: u32) -> vec4<f32> { return load4_query(at / 4u + j); }\n"
+    "fn key4(at: u32, j: u32) -> vec4<f32> { return load4_key(at / 4u + j); }\n"
+    "fn value4(at: u32, j: u32) -> vec4<f32> { return load4_value(at / 4u + j); }";
+// A row's last vec4 is filled up with zeros: what lies past the row is another row.
+constexpr std::string_view kAnyRows =
+    "fn row4(j: u32, x: f32, y: f32, z: f32, w: f32) -> vec4<f32> {\n"
+    "  return select(vec4<f32>(0.0), vec4<f32>(x, y, z, w), 4u * j + vec4<u32>(0u, 1u, 2u, 3u) < "
+    "vec4<u32>(params.size));\n"
+    "}\n"
+    "fn query4(at: u32, j: u32) -> vec4<f32> { let i = at + 4u * j;\n"
+    "  return row4(j, load_query(i), load_query(i + 1u), load_query(i + 2u), load_query(i + 3u)); }\n"
+    "fn key4(at: u32, j: u32) -> vec4<f32> { let i = at + 4u * j;\n"
+    "  return row4(j, load_key(i), load_key(i + 1u), load_key(i + 2u), load_key(i + 3u)); }\n"
+    "fn value4(at: u32, j: u32) -> vec4<f32> { let i = at + 4u * j;\n"
+    "  return row4(j, load_value(i), load_value(i + 1u), load_value(i + 2u), load_value(i + 3u)); }";
+constexpr std::string_view kNoMask = "fn biased(s: vec4<f32>, at: vec4<u32>, key: u32) -> vec4<f32> { return s; }";
+constexpr std::string_view kMask =
+    "fn biased(s: vec4<f32>, at: vec4<u32>, key: u32) -> vec4<f32> {\n"
+    "  let i = at + min(key, params.keys - 1u) * params.mask_strides.w;\n"
+    "  return s + vec4<f32>(load_mask(i.x), load_mask(i.y), load_mask(i.z), load_mask(i.w));\n"
+    "}";
+
+bool is_aligned(const Attention& a) { return a.params.size % 4 == 0; }
+
+/// Whether a call whose keys are not split writes the result itself, without a merge: a row that is no whole number of
+/// vec4s cannot be stored by itself.
+bool writes_result(const Attention& a, const Form& form) {
+  return is_aligned(a) && (!form.sums_in_result || a.out.dtype == DType::f32);
 }
 
-std::uint32_t quads_per_row(const Params& p) { return (p.size + 3) / 4; }
-
-Status run_rows(OpContext& op, Attention& a, const Form& form, bool in_parts, bool only_prepare) {
-  const bool is_aligned = a.params.size % 4 == 0;
+Status run_form(OpContext& op, Attention& a, const Form& form, bool in_parts, bool only_prepare) {
   Bindings bind{op.read("query", a.query), op.read("key", a.key), op.read("value", a.value),
                 in_parts ? op.write_scratch("result", Elem::f32) : op.write("result", a.out)};
   if (a.mask) bind.add(op.read("mask", *a.mask));
-  const auto& p = a.params;
-  const Kernel kernel{
-      .shader = wgsl::attention_rows,
-      .bind = bind,
-      .params = params_of(p),
-      .threads = (Size(p.batch) * p.key_heads * p.tiles * p.parts * form.lanes).unchecked(),
-      .workgroup = form.lanes,
-      .whole_groups = true,
-      .overrides = {{"ALIGNED", is_aligned ? 1.0 : 0.0},
-                    {"MASKED", a.mask ? 1.0 : 0.0},
-                    {"PARTS", in_parts ? 1.0 : 0.0}},
-      .lines = {size_line(quads_per_row(p)), a.mask ? "fn mask_at(i: u32) -> f32 { return load_mask(i); }"
-                                                    : "fn mask_at(i: u32) -> f32 { return 0.0; }"}};
+  auto& p = a.params;
+  p.in_parts = in_parts ? 1 : 0;
+  const Kernel kernel{.shader = form.shader,
+                      .bind = bind,
+                      .params = params_of(p),
+                      .threads = (Size(p.batch) * p.key_heads * p.tiles * p.parts * form.threads).unchecked(),
+                      .workgroup = form.workgroup,
+                      .whole_groups = true,
+                      .lines = {is_aligned(a) ? kAlignedRows : kAnyRows, a.mask ? kMask : kNoMask}};
   return only_prepare ? op.prepare(kernel) : op.dispatch(kernel);
 }
 
@@ -110,31 +141,40 @@ Status run_merge(OpContext& op, Attention& a, std::uint64_t quads, bool only_pre
                            .count = static_cast<std::uint32_t>(Size::of(a.out.shape).unchecked()),
                            .size = p.size,
                            .parts = p.parts,
-                           .keys = p.keys};
+                           .keys = p.keys,
+                           .row_quads = p.quads};
   const Kernel kernel{.shader = wgsl::attention_merge,
                       .bind = {op.read_scratch("partial", Elem::f32), op.write("result", a.out)},
                       .params = params_of(params),
                       .threads = quads,
-                      .overrides = {{"ALIGNED", p.size % 4 == 0 ? 1.0 : 0.0}},
-                      .lines = {size_line(quads_per_row(p))}};
+                      .overrides = {{"ALIGNED", is_aligned(a) ? 1.0 : 0.0}}};
   return only_prepare ? op.prepare(kernel) : op.dispatch(kernel);
+}
+
+/// Cuts the keys of this call into parts, as few as fill the device.
+void split_keys(Params& p, const Form& form) {
+  p.tiles = static_cast<std::uint32_t>((Size(p.rows) * p.group).div_up(form.tile).unchecked());
+  const std::uint64_t tiles = std::max<std::uint64_t>(1, std::uint64_t{p.batch} * p.key_heads * p.tiles);
+  const auto most = std::max<std::uint64_t>(1, p.keys / form.part_keys);
+  const auto parts = std::clamp<std::uint64_t>(form.units / tiles, 1, most);
+  p.part_keys = static_cast<std::uint32_t>(Size(p.keys).div_up(parts).align_up(form.step).unchecked());
+  p.parts = std::max(1U, static_cast<std::uint32_t>(Size(p.keys).div_up(std::max(1U, p.part_keys)).unchecked()));
 }
 
 /// Says what any call may need, before anything that is wrong with this one is found.
 Status reserve(OpContext& op, Attention& a, const Form& form) {
-  const Shape& query = op.bound(a.query);
-  const Shape& key = op.bound(a.key);
-  const bool is_aligned = a.params.size % 4 == 0;
-  const Size rows = Size::of(query);
-  const std::uint64_t all_rows = rows.unchecked() / std::max<std::uint64_t>(1, a.params.size);
-  // Rows times parts: split calls have at most `units` workgroups.
-  const std::uint64_t most_parts = std::max<std::uint64_t>(1, Size::from_signed(key[a.axes.rows]).div_up(kPartKeys).unchecked());
-  const std::uint64_t split = std::min<std::uint64_t>(all_rows * std::min<std::uint64_t>(most_parts, form.units),
-                                                      std::uint64_t{form.units} * form.lanes);
-  op.need_scratch(Size(is_aligned ? split : std::max(split, all_rows)) * (quads_per_row(a.params) + 1) * 16);
+  const auto most_rows = Size::of(op.bound(a.query)).unchecked() / a.params.size;
+  const auto most_parts = static_cast<std::uint64_t>(op.bound(a.key)[a.axes.rows]) / form.part_keys;
+  // Calls in parts have at most `units` tiles and parts.
+  const auto in_parts = std::min((Size(most_rows) * std::max<std::uint64_t>(1, most_parts)).unchecked(),
+                                 std::uint64_t{form.units} * form.tile);
+  const bool may_split = most_parts > 1;
+  const auto rows = std::max(may_split ? in_parts : 0, writes_result(a, form) ? 0 : most_rows);
+  op.need_scratch(Size(rows) * (a.params.quads + 1) * 16);
   op.need_dispatches(3);
-  if (is_aligned) TRY(run_rows(op, a, form, false, true));
-  TRY(run_rows(op, a, form, true, true));
+  if (writes_result(a, form)) TRY(run_form(op, a, form, false, true));
+  if (rows == 0) return {};
+  TRY(run_form(op, a, form, true, true));
   TRY(run_merge(op, a, 1, true));
   return run_merge(op, a, 1 << 20, true);
 }
@@ -152,7 +192,8 @@ Status check(const OpContext& op, Attention& a) {
   }
   const Shape& q = a.query.shape;
   const Shape& k = a.key.shape;
-  if (q[3] < 1 || q[3] > kLargestSize) return op.fail("heads have {} elements, but 1 to {} are supported", q[3], kLargestSize);
+  if (q[3] < 1 || q[3] > kLargestSize)
+    return op.fail("heads have {} elements, but 1 to {} are supported", q[3], kLargestSize);
   if (!(k == a.value.shape)) return op.fail("{} has shape {}, but {} has {}", a.key.arg, k, a.value.arg, a.value.shape);
   if (k[3] != q[3] || k[0] != q[0]) return op.fail("{} has shape {}, but {} has {}", a.query.arg, q, a.key.arg, k);
   const auto heads = q[a.axes.heads];
@@ -165,6 +206,8 @@ Status check(const OpContext& op, Attention& a) {
   p.key_heads = narrow(key_heads);
   p.group = key_heads == 0 ? 0 : narrow(heads / key_heads);
   p.size = narrow(q[3]);
+  p.quads = (p.size + 3) / 4;
+  p.lanes_per_row = std::bit_ceil(p.quads);
   return {};
 }
 
@@ -177,14 +220,9 @@ Status attend(OpContext& op, Attention& a, const Form& form, std::optional<Numbe
   p.query_strides = strides_of(a.query.shape, a.axes);
   p.key_strides = strides_of(a.key.shape, a.axes);
   if (a.query.numel() == 0) return {};
-  p.tiles = static_cast<std::uint32_t>((Size(p.rows) * p.group).div_up(form.lanes).unchecked());
-  const std::uint64_t groups = std::uint64_t{p.batch} * p.key_heads * p.tiles;
-  const auto most = std::max<std::uint64_t>(1, Size(p.keys).div_up(kPartKeys).unchecked());
-  p.parts = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(form.units / groups, 1, most));
-  p.part_keys = static_cast<std::uint32_t>(Size(p.keys).div_up(p.parts).unchecked());
-  // A row that is no whole number of vec4s cannot be stored by itself: the merge writes all of them.
-  if (p.parts == 1 && p.size % 4 == 0) return run_rows(op, a, form, false, false);
-  TRY(run_rows(op, a, form, true, false));
+  split_keys(p, form);
+  if (p.parts == 1 && writes_result(a, form)) return run_form(op, a, form, false, false);
+  TRY(run_form(op, a, form, true, false));
   return run_merge(op, a, Size::of(a.out.shape).div_up(4).unchecked(), false);
 }
 
@@ -220,13 +258,15 @@ Status write_caches(OpContext& op, const Tensor* key, const Tensor* key_cache, c
   std::uint64_t quads = Size::of(value.shape).div_up(4).unchecked();
   if (!is_aligned && quads > 0) {
     const auto begin = static_cast<std::uint64_t>(start) * row.unchecked();
-    const auto end = (static_cast<std::uint64_t>((value.shape[0] - 1) * value_cache.shape[1] + start + value.shape[1])) * row.unchecked();
+    const auto end =
+        (static_cast<std::uint64_t>((value.shape[0] - 1) * value_cache.shape[1] + start + value.shape[1])) *
+        row.unchecked();
     quads = (end + 3) / 4 - begin / 4;
   }
   Bindings bind{op.read("value", value), op.update("value_cache", value_cache)};
   if (key != nullptr) bind.add(op.read("key", *key)).add(op.update("key_cache", *key_cache));
-  const WriteParams params{static_cast<std::uint32_t>(quads), static_cast<std::uint32_t>(row.unchecked()), narrow(value.shape[1]), narrow(start),
-                           narrow(value_cache.shape[1])};
+  const WriteParams params{static_cast<std::uint32_t>(quads), static_cast<std::uint32_t>(row.unchecked()),
+                           narrow(value.shape[1]), narrow(start), narrow(value_cache.shape[1])};
   return op.dispatch({.shader = wgsl::cache_write,
                       .bind = bind,
                       .params = params_of(params),
@@ -265,8 +305,6 @@ Status see_cache(const OpContext& op, Attention& a, std::int64_t start, std::opt
   return read_mask(op, a);
 }
 
-Form form_for(const OpContext&) { return {}; }
-
 }  // namespace
 
 Status check_positions(const OpContext& op, std::int64_t count, const Tensor& cache, std::int64_t start) {
@@ -280,7 +318,8 @@ Status check_positions(const OpContext& op, std::int64_t count, const Tensor& ca
 Status check_cache_write(const OpContext& op, const Tensor& value, const Tensor& cache, std::int64_t start) {
   if (cache.rank() != 4 || value.rank() != 4 ||
       !(cache.shape == Shape{value.shape[0], cache.shape[1], value.shape[2], value.shape[3]})) {
-    return op.fail("{} has shape {}, which does not fit {} of shape {}", value.arg, value.shape, cache.arg, cache.shape);
+    return op.fail("{} has shape {}, which does not fit {} of shape {}", value.arg, value.shape, cache.arg,
+                   cache.shape);
   }
   return check_positions(op, value.shape[1], cache, start);
 }
@@ -309,7 +348,7 @@ Status sdpa_with_kv_cache(OpContext& op) {
                                                                      "dropout_p", "is_causal", "scale", "out"}));
   Attention a{.query = query, .key = key_cache, .value = value_cache, .mask = mask, .out = out, .axes = kCacheAxes};
   TRY(check(op, a));
-  const Form form = form_for(op);
+  const Form& form = form_for(op);
   TRY(reserve(op, a, form));
   if (!(key.shape == value.shape) || key.shape[1] != query.shape[1]) {
     return op.fail("query has shape {}, key {} and value {}: their positions differ", query.shape, key.shape,
@@ -329,7 +368,7 @@ Status custom_sdpa(OpContext& op) {
                                                 "dropout_p", "is_causal", "scale", "out"}));
   Attention a{.query = query, .key = key_cache, .value = value_cache, .mask = mask, .out = out, .axes = kCacheAxes};
   TRY(check(op, a));
-  const Form form = form_for(op);
+  const Form& form = form_for(op);
   TRY(reserve(op, a, form));
   TRY(see_cache(op, a, start, is_causal));
   return attend(op, a, form, scale);
@@ -341,7 +380,7 @@ Status sdpa(OpContext& op) {
                {"q", "k", "v", "attn_mask", "scale", "out"}));
   Attention a{.query = query, .key = key, .value = value, .mask = mask, .out = out, .axes = kHeadAxes};
   TRY(check(op, a));
-  const Form form = form_for(op);
+  const Form& form = form_for(op);
   TRY(reserve(op, a, form));
   a.params.keys = narrow(key.shape[2]);
   TRY(read_mask(op, a));

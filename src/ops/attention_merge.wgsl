@@ -1,5 +1,5 @@
 // Puts the parts of attention together: one thread makes four neighbouring elements of the result.
-// Bindings: partial, result. Line: DV (vec4s per row of a part).
+// Bindings: partial, result.
 //
 // On a discrete GPU: it reads what the parts wrote, (size + 4) * 4 bytes per row and part, from cache, by neighbouring
 // lanes; no barrier.
@@ -10,6 +10,7 @@ struct Params {
   size: u32,   // elements per row
   parts: u32,
   keys: u32,
+  row_quads: u32,  // vec4s per row of a part
 }
 @group(0) @binding(0) var<uniform> params: Params;
 
@@ -17,15 +18,15 @@ override ALIGNED: u32 = 0u;  // 1: rows are whole vec4s
 
 // Quad j of a row: the parts' weighted values, each scaled from its own largest score to the largest of all.
 fn merged(row: u32, j: u32) -> vec4<f32> {
-  let first = row * params.parts * (DV + 1u);
+  let first = row * params.parts * (params.row_quads + 1u);
   var largest = load4_partial(first).x;
   for (var part = 1u; part < params.parts; part++) {
-    largest = max(largest, load4_partial(first + part * (DV + 1u)).x);
+    largest = max(largest, load4_partial(first + part * (params.row_quads + 1u)).x);
   }
   var sum = 0.0;
   var values = vec4<f32>(0.0);
   for (var part = 0u; part < params.parts; part++) {
-    let at = first + part * (DV + 1u);
+    let at = first + part * (params.row_quads + 1u);
     let head = load4_partial(at);
     let weight = exp(head.x - largest);
     sum += weight * head.y;

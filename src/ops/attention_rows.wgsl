@@ -1,7 +1,8 @@
-// Attention without barriers, for CPU adapters: a lane has one query row of one head, and all lanes of a workgroup
-// share a key head, so every key and value is loaded once for all of them. Keys are streamed in blocks of four with an
-// online softmax; a lane holds its query, its sum and its result so far.
-// Bindings: query, key, value, result, perhaps mask. Lines: DV (vec4s per row), mask_at().
+// Attention without barriers, for CPU adapters: a thread has four query rows that share a key head (its heads first,
+// then the next position) and one part of the keys, eight keys at a time, with an online softmax. Every key and value
+// is loaded once for four rows; queries and sums are met once per eight keys and stay in memory, so that any head size
+// is the same small kernel: arrays in registers would have to be unrolled, which takes drivers many seconds to compile.
+// Bindings: query, key, value, result, perhaps mask. Lines: query4(), key4(), value4(), biased().
 
 struct Params {
   batch: u32,
@@ -10,139 +11,152 @@ struct Params {
   rows: u32,
   keys: u32,
   size: u32,   // elements per row
-  tiles: u32,  // workgroups that share a key head and a part
+  tiles: u32,  // tiles of rows that share a key head
   parts: u32,
   part_keys: u32,
   causal: u32,  // 1: row r sees the keys up to first + r
   first: u32,
   scale: f32,
+  quads: u32,         // vec4s per row
+  in_parts: u32,      // 1: the result is each part's largest score, sum and weighted values, for attention_merge
+  lanes_per_row: u32,
   query_strides: vec4<u32>,  // of batch, head and row, in elements
   key_strides: vec4<u32>,
   mask_strides: vec4<u32>,   // the last one is of the keys
 }
 @group(0) @binding(0) var<uniform> params: Params;
 
-override ALIGNED: u32 = 0u;  // 1: rows are whole vec4s
-override MASKED: u32 = 0u;
-override PARTS: u32 = 0u;  // 1: the result is one part's (largest score, sum, weighted values), for attention_merge
-
 const LOWEST = -3.4028234e38;
 
-fn query4(at: u32, j: u32) -> vec4<f32> {
-  if (ALIGNED == 1u) {
-    return load4_query(at / 4u + j);
-  }
-  var v = vec4<f32>(0.0);
-  for (var lane = 0u; lane < min(4u, params.size - 4u * j); lane++) {
-    v[lane] = load_query(at + 4u * j + lane);
-  }
-  return v;
+fn scores(q0: vec4<f32>, q1: vec4<f32>, q2: vec4<f32>, q3: vec4<f32>, k: vec4<f32>) -> vec4<f32> {
+  return vec4<f32>(dot(q0, k), dot(q1, k), dot(q2, k), dot(q3, k));
 }
 
-fn key4(at: u32, j: u32) -> vec4<f32> {
-  if (ALIGNED == 1u) {
-    return load4_key(at / 4u + j);
-  }
-  var v = vec4<f32>(0.0);
-  for (var lane = 0u; lane < min(4u, params.size - 4u * j); lane++) {
-    v[lane] = load_key(at + 4u * j + lane);
-  }
-  return v;
+// The four rows' weights of a key.
+fn weights(s: vec4<f32>, largest: vec4<f32>, key: u32, limits: vec4<u32>) -> vec4<f32> {
+  return select(vec4<f32>(0.0), exp(s - largest), vec4<u32>(key) < limits);
 }
 
-fn value4(at: u32, j: u32) -> vec4<f32> {
-  if (ALIGNED == 1u) {
-    return load4_value(at / 4u + j);
-  }
-  var v = vec4<f32>(0.0);
-  for (var lane = 0u; lane < min(4u, params.size - 4u * j); lane++) {
-    v[lane] = load_value(at + 4u * j + lane);
-  }
-  return v;
+fn seen(s: vec4<f32>, key: u32, limits: vec4<u32>) -> vec4<f32> {
+  return select(vec4<f32>(LOWEST), s, vec4<u32>(key) < limits);
 }
 
 @compute @workgroup_size(WG)
-fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
-        @builtin(local_invocation_index) lane: u32) {
-  let unit = group_index(id, groups);
-  let part = unit % params.parts;
-  let tile = (unit / params.parts) % params.tiles;
-  let shared_head = unit / (params.parts * params.tiles);
-  let batch = shared_head / params.key_heads;
+fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
+  // Neighbouring lanes: the key heads of a tile, which have the same number of keys to see.
+  let i = thread_index(id, groups);
+  let key_head = i % params.key_heads;
+  let part = (i / params.key_heads) % params.parts;
+  let tile = (i / (params.key_heads * params.parts)) % params.tiles;
+  let batch = i / (params.key_heads * params.parts * params.tiles);
   if (batch >= params.batch) {
     return;
   }
-  let key_head = shared_head - batch * params.key_heads;
-  // Neighbouring lanes: the heads of a row, then the next row. A lane too many repeats the last row and stores nothing.
+  // Rows too many repeat the last one.
   let count = params.rows * params.group;
-  let item = min(tile * WG + lane, count - 1u);
-  let row = item / params.group;
-  let head = key_head * params.group + item - row * params.group;
-  let query_at = dot(vec3<u32>(batch, head, row), params.query_strides.xyz);
-  let key_at = dot(vec2<u32>(batch, key_head), params.key_strides.xy);
-  let mask_at_row = dot(vec3<u32>(batch, head, row), params.mask_strides.xyz);
-
-  let last_row = min(tile * WG + WG - 1u, count - 1u) / params.group;
+  let items = min(4u * tile + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(count - 1u));
+  let rows = items / params.group;
+  let heads = key_head * params.group + items % params.group;
+  let query_at = batch * params.query_strides.x + heads * params.query_strides.y + rows * params.query_strides.z;
+  let key_at = batch * params.key_strides.x + key_head * params.key_strides.y;
+  let mask_at = batch * params.mask_strides.x + heads * params.mask_strides.y + rows * params.mask_strides.z;
+  let to = select(query_at / 4u, (query_at / params.size * params.parts + part) * (params.quads + 1u) + 1u,
+                  params.in_parts == 1u);
   let begin = part * params.part_keys;
-  var end = min(begin + params.part_keys, params.keys);
-  var limit = params.keys;
+  var limits = vec4<u32>(min(begin + params.part_keys, params.keys));
   if (params.causal == 1u) {
-    end = min(end, params.first + last_row + 1u);
-    limit = min(limit, params.first + row + 1u);
+    limits = min(limits, params.first + rows + 1u);
   }
+  let end = limits.w;
 
-  var query: array<vec4<f32>, DV>;
-  var sum4: array<vec4<f32>, DV>;
-  for (var j = 0u; j < DV; j++) {
-    query[j] = query4(query_at, j) * params.scale;
-    sum4[j] = vec4<f32>(0.0);
+  for (var j = 0u; j < params.quads; j++) {
+    store4_result(to.x + j, vec4<f32>(0.0));
+    store4_result(to.y + j, vec4<f32>(0.0));
+    store4_result(to.z + j, vec4<f32>(0.0));
+    store4_result(to.w + j, vec4<f32>(0.0));
   }
-  var largest = LOWEST;
-  var sum = 0.0;
-  for (var c = begin; c < end; c += 4u) {
-    let at = key_at + min(vec4<u32>(c, c + 1u, c + 2u, c + 3u), vec4<u32>(end - 1u)) * params.key_strides.z;
+  var largest = vec4<f32>(LOWEST);
+  var sum = vec4<f32>(0.0);
+  for (var c = begin; c < end; c += 8u) {
+    let near = key_at + min(c + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(end - 1u)) * params.key_strides.z;
+    let far = key_at + min(c + vec4<u32>(4u, 5u, 6u, 7u), vec4<u32>(end - 1u)) * params.key_strides.z;
     var s0 = vec4<f32>(0.0);
     var s1 = vec4<f32>(0.0);
     var s2 = vec4<f32>(0.0);
     var s3 = vec4<f32>(0.0);
-    for (var j = 0u; j < DV; j++) {
-      s0 += query[j] * key4(at.x, j);
-      s1 += query[j] * key4(at.y, j);
-      s2 += query[j] * key4(at.z, j);
-      s3 += query[j] * key4(at.w, j);
+    var s4 = vec4<f32>(0.0);
+    var s5 = vec4<f32>(0.0);
+    var s6 = vec4<f32>(0.0);
+    var s7 = vec4<f32>(0.0);
+    for (var j = 0u; j < params.quads; j++) {
+      let q0 = query4(query_at.x, j);
+      let q1 = query4(query_at.y, j);
+      let q2 = query4(query_at.z, j);
+      let q3 = query4(query_at.w, j);
+      s0 += scores(q0, q1, q2, q3, key4(near.x, j));
+      s1 += scores(q0, q1, q2, q3, key4(near.y, j));
+      s2 += scores(q0, q1, q2, q3, key4(near.z, j));
+      s3 += scores(q0, q1, q2, q3, key4(near.w, j));
+      s4 += scores(q0, q1, q2, q3, key4(far.x, j));
+      s5 += scores(q0, q1, q2, q3, key4(far.y, j));
+      s6 += scores(q0, q1, q2, q3, key4(far.z, j));
+      s7 += scores(q0, q1, q2, q3, key4(far.w, j));
     }
-    let one = vec4<f32>(1.0);
-    var scores = vec4<f32>(dot(s0, one), dot(s1, one), dot(s2, one), dot(s3, one));
-    if (MASKED == 1u) {
-      let m = mask_at_row + min(vec4<u32>(c, c + 1u, c + 2u, c + 3u), vec4<u32>(end - 1u)) * params.mask_strides.w;
-      scores += vec4<f32>(mask_at(m.x), mask_at(m.y), mask_at(m.z), mask_at(m.w));
-    }
-    let seen = vec4<u32>(c, c + 1u, c + 2u, c + 3u) < vec4<u32>(min(limit, end));
-    scores = select(vec4<f32>(LOWEST), scores, seen);
-    let now = max(max(max(scores.x, scores.y), max(scores.z, scores.w)), largest);
-    let p = select(vec4<f32>(0.0), exp(scores - now), seen);
+    s0 = seen(biased(s0 * params.scale, mask_at, c), c, limits);
+    s1 = seen(biased(s1 * params.scale, mask_at, c + 1u), c + 1u, limits);
+    s2 = seen(biased(s2 * params.scale, mask_at, c + 2u), c + 2u, limits);
+    s3 = seen(biased(s3 * params.scale, mask_at, c + 3u), c + 3u, limits);
+    s4 = seen(biased(s4 * params.scale, mask_at, c + 4u), c + 4u, limits);
+    s5 = seen(biased(s5 * params.scale, mask_at, c + 5u), c + 5u, limits);
+    s6 = seen(biased(s6 * params.scale, mask_at, c + 6u), c + 6u, limits);
+    s7 = seen(biased(s7 * params.scale, mask_at, c + 7u), c + 7u, limits);
+    let now = max(largest, max(max(max(s0, s1), max(s2, s3)), max(max(s4, s5), max(s6, s7))));
     let kept = exp(largest - now);
     largest = now;
-    sum = sum * kept + dot(p, one);
-    for (var j = 0u; j < DV; j++) {
-      sum4[j] = sum4[j] * kept + p.x * value4(at.x, j) + p.y * value4(at.y, j) + p.z * value4(at.z, j) +
-                p.w * value4(at.w, j);
+    let w0 = weights(s0, now, c, limits);
+    let w1 = weights(s1, now, c + 1u, limits);
+    let w2 = weights(s2, now, c + 2u, limits);
+    let w3 = weights(s3, now, c + 3u, limits);
+    let w4 = weights(s4, now, c + 4u, limits);
+    let w5 = weights(s5, now, c + 5u, limits);
+    let w6 = weights(s6, now, c + 6u, limits);
+    let w7 = weights(s7, now, c + 7u, limits);
+    sum = sum * kept + ((w0 + w1) + (w2 + w3)) + ((w4 + w5) + (w6 + w7));
+    for (var j = 0u; j < params.quads; j++) {
+      let v0 = value4(near.x, j);
+      let v1 = value4(near.y, j);
+      let v2 = value4(near.z, j);
+      let v3 = value4(near.w, j);
+      let v4 = value4(far.x, j);
+      let v5 = value4(far.y, j);
+      let v6 = value4(far.z, j);
+      let v7 = value4(far.w, j);
+      let r0 = load4_result(to.x + j) * kept.x + w0.x * v0 + w1.x * v1 + w2.x * v2 + w3.x * v3 + w4.x * v4 +
+               w5.x * v5 + w6.x * v6 + w7.x * v7;
+      let r1 = load4_result(to.y + j) * kept.y + w0.y * v0 + w1.y * v1 + w2.y * v2 + w3.y * v3 + w4.y * v4 +
+               w5.y * v5 + w6.y * v6 + w7.y * v7;
+      let r2 = load4_result(to.z + j) * kept.z + w0.z * v0 + w1.z * v1 + w2.z * v2 + w3.z * v3 + w4.z * v4 +
+               w5.z * v5 + w6.z * v6 + w7.z * v7;
+      let r3 = load4_result(to.w + j) * kept.w + w0.w * v0 + w1.w * v1 + w2.w * v2 + w3.w * v3 + w4.w * v4 +
+               w5.w * v5 + w6.w * v6 + w7.w * v7;
+      store4_result(to.x + j, r0);
+      store4_result(to.y + j, r1);
+      store4_result(to.z + j, r2);
+      store4_result(to.w + j, r3);
     }
   }
-  if (tile * WG + lane >= count) {
+  if (params.in_parts == 1u) {
+    store4_result(to.x - 1u, vec4<f32>(largest.x, sum.x, 0.0, 0.0));
+    store4_result(to.y - 1u, vec4<f32>(largest.y, sum.y, 0.0, 0.0));
+    store4_result(to.z - 1u, vec4<f32>(largest.z, sum.z, 0.0, 0.0));
+    store4_result(to.w - 1u, vec4<f32>(largest.w, sum.w, 0.0, 0.0));
     return;
   }
-  if (PARTS == 1u) {
-    let to = (query_at / params.size * params.parts + part) * (DV + 1u);
-    store4_result(to, vec4<f32>(largest, sum, 0.0, 0.0));
-    for (var j = 0u; j < DV; j++) {
-      store4_result(to + 1u + j, sum4[j]);
-    }
-  } else {
-    // No keys at all give 0; keys that are all masked by infinity give 0 / 0.
-    let inverse = select(1.0 / sum, 0.0, params.keys == 0u);
-    for (var j = 0u; j < DV; j++) {
-      store4_result(query_at / 4u + j, sum4[j] * inverse);
+  // No keys at all give 0; keys that are all masked by infinity give 0 / 0.
+  let inverse = select(1.0 / sum, vec4<f32>(0.0), params.keys == 0u);
+  for (var r = 0u; r < min(4u, count - 4u * tile); r++) {
+    for (var j = 0u; j < params.quads; j++) {
+      store4_result(to[r] + j, load4_result(to[r] + j) * inverse[r]);
     }
   }
 }

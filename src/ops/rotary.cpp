@@ -142,12 +142,13 @@ Status rotate_pair(OpContext& op, const Tensor& xq, const Tensor& xk, const Tens
     ++count;
   }
   bind.add(op.read("cosines", cosines)).add(op.read("sines", sines));
-  return op.dispatch({.shader = wgsl::rotary,
-                      .bind = bind,
-                      .params = params_of(params),
-                      .threads = threads_of(params),
-                      .overrides = {{"HALVES", halves ? 1.0 : 0.0}, {"QUADS", r.by_quads() ? 1.0 : 0.0}},
-                      .lines = {count == 2 ? kTwoSources : kOneSource, count == 2 ? kTwoTargets : kOneTarget, kTables}});
+  return op.dispatch(
+      {.shader = wgsl::rotary,
+       .bind = bind,
+       .params = params_of(params),
+       .threads = threads_of(params),
+       .overrides = {{"HALVES", halves ? 1.0 : 0.0}, {"QUADS", r.by_quads() ? 1.0 : 0.0}},
+       .lines = {count == 2 ? kTwoSources : kOneSource, count == 2 ? kTwoTargets : kOneTarget, kTables}});
 }
 
 }  // namespace
@@ -159,9 +160,8 @@ Status apply_rotary_emb(OpContext& op) {
 }
 
 Status apply_rotary_emb_hf(OpContext& op) {
-  TRY_BIND((xq, xk, cosines, sines, start, outs),
-           op.args<Tensor, Tensor, Tensor, Tensor, std::int64_t, Outs>(
-               {"xq", "xk", "freqs_cos", "freqs_sin", "start_pos", "out"}));
+  TRY_BIND((xq, xk, cosines, sines, start, outs), op.args<Tensor, Tensor, Tensor, Tensor, std::int64_t, Outs>(
+                                                      {"xq", "xk", "freqs_cos", "freqs_sin", "start_pos", "out"}));
   return rotate_pair(op, xq, xk, cosines, sines, start, outs, true);
 }
 
@@ -187,10 +187,11 @@ Status apply_rotary_emb_interleaved(OpContext& op) {
 }
 
 Status rope_update_cache(OpContext& op) {
-  TRY_BIND((xq, xk, value, cosines, sines, key_cache, value_cache, start, table_start, form, out),
-           op.args<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, std::int64_t, std::int64_t, std::int64_t, Out>(
-               {"xq", "xk", "value", "freqs_cos", "freqs_sin", "key_cache", "value_cache", "start_pos", "rope_start",
-                "form", "out"}));
+  TRY_BIND(
+      (xq, xk, value, cosines, sines, key_cache, value_cache, start, table_start, form, out),
+      op.args<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, std::int64_t, std::int64_t, std::int64_t, Out>(
+          {"xq", "xk", "value", "freqs_cos", "freqs_sin", "key_cache", "value_cache", "start_pos", "rope_start", "form",
+           "out"}));
   const bool halves = form == 1;
   TRY_ASSIGN(const auto r, rotation_of(op, xq, cosines, sines, table_start, "rope_start", halves));
   TRY(expect_floats(op, {&xk, &value, &key_cache, &value_cache, &out}));
