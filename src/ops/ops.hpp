@@ -13,6 +13,16 @@ Status sub(OpContext& op);
 Status mul(OpContext& op);
 Status div(OpContext& op);
 
+Status linear_q4gsw(OpContext& op);
+Status linear_qcs4w(OpContext& op);
+Status linear_dq8ca_q4gsw(OpContext& op);
+Status linear_q4gsw_parts(OpContext& op);
+Status linear_q4gsw_gated(OpContext& op);
+Status linear(OpContext& op);
+Status mm(OpContext& op);
+Status bmm(OpContext& op);
+Status addmm(OpContext& op);
+
 Status mean(OpContext& op);
 Status sum(OpContext& op);
 Status var(OpContext& op);

@@ -32,7 +32,7 @@ struct OverrideValue {
 /// What a pipeline is made from. All text is static: kernels and their ops outlive every plan.
 struct PipelineKey {
   static constexpr std::size_t kMaxOverrides = 6;
-  static constexpr std::size_t kMaxLines = 4;
+  static constexpr std::size_t kMaxLines = 6;
 
   const Shader* shader = nullptr;
   std::uint32_t workgroup = 64;

@@ -1,0 +1,245 @@
+#include "ops/product.hpp"
+
+#include "wgsl.hpp"
+
+namespace nibble::ops {
+namespace {
+
+constexpr std::string_view kOneRow =
+    "alias X = vec4<f32>;\n"
+    "const ROWS = 1u;\n"
+    "fn x_rows(p: Place, k: u32) -> X { return quad(p.batch, p.row, k); }\n"
+    "fn scaled(a: X, s: vec4<f32>) -> X { return a * s; }\n"
+    "fn write_rows(p: Place, column: u32, gate: X, sum: X) { write(p, p.row, column, gate, sum); }\n";
+constexpr std::string_view kFourRows =
+    "alias X = mat4x4<f32>;\n"
+    "const ROWS = 4u;\n"
+    "fn x_rows(p: Place, k: u32) -> X {\n"
+    "  return X(quad(p.batch, p.row, k), quad(p.batch, p.row + 1u, k), quad(p.batch, p.row + 2u, k),\n"
+    "           quad(p.batch, p.row + 3u, k));\n"
+    "}\n"
+    "fn scaled(a: X, s: vec4<f32>) -> X { return X(a[0] * s, a[1] * s, a[2] * s, a[3] * s); }\n"
+    "fn write_rows(p: Place, column: u32, gate: X, sum: X) {\n"
+    "  write(p, p.row, column, gate[0], sum[0]);\n"
+    "  write(p, p.row + 1u, column, gate[1], sum[1]);\n"
+    "  write(p, p.row + 2u, column, gate[2], sum[2]);\n"
+    "  write(p, p.row + 3u, column, gate[3], sum[3]);\n"
+    "}\n";
+
+// finish() works on four columns of one row; params.alpha is 1 where nobody set it.
+constexpr std::string_view kScale =
+    "fn finish(v: vec4<f32>, row: u32, column: u32) -> vec4<f32> { return params.alpha * v; }";
+constexpr std::string_view kFactor =
+    "fn finish(v: vec4<f32>, row: u32, column: u32) -> vec4<f32> { return load_factor(row) * v; }";
+constexpr std::string_view kAddend =
+    "fn finish(v: vec4<f32>, row: u32, column: u32) -> vec4<f32> {\n"
+    "  let i = row * params.addend_row + column * params.addend_column;\n"
+    "  let step = params.addend_column;\n"
+    "  let addend = vec4<f32>(load_addend(i), load_addend(i + step), load_addend(i + 2u * step),\n"
+    "                         load_addend(i + 3u * step));\n"
+    "  return params.alpha * v + params.beta * addend;\n"
+    "}";
+constexpr std::string_view kFactorAndAddend =
+    "fn finish(v: vec4<f32>, row: u32, column: u32) -> vec4<f32> {\n"
+    "  return load_factor(row) * v + vec4<f32>(load_addend(column), load_addend(column + 1u),\n"
+    "                                          load_addend(column + 2u), load_addend(column + 3u));\n"
+    "}";
+
+// put() writes up to four elements from element i of a section's result on.
+constexpr std::string_view kPutQuads =
+    "fn put(section: u32, i: u32, v: vec4<f32>, count: u32) { store4_result(i >> 2u, v); }";
+constexpr std::string_view kPutElements =
+    "fn put(section: u32, i: u32, v: vec4<f32>, count: u32) {\n"
+    "  store_result(i, v.x);\n"
+    "  if (count > 1u) { store_result(i + 1u, v.y); }\n"
+    "  if (count > 2u) { store_result(i + 2u, v.z); }\n"
+    "  if (count > 3u) { store_result(i + 3u, v.w); }\n"
+    "}";
+constexpr std::string_view kPutTwo =
+    "fn put(section: u32, i: u32, v: vec4<f32>, count: u32) {\n"
+    "  if (section == 0u) { store4_result(i >> 2u, v); } else { store4_result1(i >> 2u, v); }\n"
+    "}";
+constexpr std::string_view kPutThree =
+    "fn put(section: u32, i: u32, v: vec4<f32>, count: u32) {\n"
+    "  if (section == 0u) { store4_result(i >> 2u, v); }\n"
+    "  if (section == 1u) { store4_result1(i >> 2u, v); }\n"
+    "  if (section == 2u) { store4_result2(i >> 2u, v); }\n"
+    "}";
+
+constexpr std::string_view kPutNothing = "fn put(section: u32, i: u32, v: vec4<f32>, count: u32) {}";
+
+// What a lane adds at a time where weights are not read by whole words.
+constexpr std::string_view kQuadChunks =
+    "const CHUNK = 4u;\n"
+    "fn chunk_sum(p: Place, k: u32) -> vec4<f32> {\n"
+    "  return weights_at(p.batch, p.section, p.column, k) * x_quad(p.batch, p.row, k);\n"
+    "}";
+
+bool is_q4(Weights w) { return w == Weights::q4 || w == Weights::q4_swapped; }
+
+std::string_view loader(Weights w) {
+  switch (w) {
+    case Weights::rows: return wgsl::weights_rows.body;
+    case Weights::columns: return wgsl::weights_columns.body;
+    case Weights::q4:
+    case Weights::q4_swapped: return wgsl::weights_q4.body;
+  }
+  return "";
+}
+
+/// The weights are read by whole words: 32 nibbles, all of one group.
+bool has_whole_words(const Product& p) {
+  return is_q4(p.weights) && p.params.depth % 32 == 0 && p.params.group_size % 32 == 0;
+}
+
+/// Four neighbouring weights are loaded at once.
+bool has_weight_quads(const Product& p) {
+  if (is_q4(p.weights)) return p.params.depth % 8 == 0 && p.params.group_size % 4 == 0;
+  return p.params.weight_pitch % 4 == 0 && p.params.weight_batch % 4 == 0;
+}
+
+bool has_scale_quads(const Product& p) {
+  for (std::size_t s = 0; s < p.sections; ++s) {
+    const auto& section = p.params.sections[s];
+    if (section.scales_first % 4 != 0 || section.scales_pitch % 4 != 0) return false;
+  }
+  return true;
+}
+
+/// Tiles of rows and columns; how many threads or workgroups that is.
+std::uint64_t set_tiles(Product& product, std::uint32_t rows, std::uint32_t columns) {
+  auto& p = product.params;
+  p.row_tiles = (p.rows + rows - 1) / rows;
+  p.column_tiles = 0;
+  for (std::size_t s = 0; s < p.sections.size(); ++s) {
+    // Both halves of a gated product are made by one thread.
+    if (s < (product.is_gated ? 1 : product.sections)) {
+      p.column_tiles += (p.sections[s].width + columns - 1) / columns;
+    }
+    p.sections[s].tiles_end = p.column_tiles;
+  }
+  return (Size(p.row_tiles) * p.column_tiles * p.batches).unchecked();
+}
+
+bool has_whole_quads(const Product& p) {
+  for (std::size_t s = 0; s < p.sections; ++s) {
+    const auto& section = p.params.sections[s];
+    if (section.result_first % 4 != 0 || section.result_width % 4 != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Status multiply(OpContext& op, Product p) {
+  const bool by_quads = has_whole_quads(p);
+  const bool is_half = p.results[0]->format.elem == Elem::f16;
+  const bool is_cpu = op.profile().kind == AdapterKind::cpu;
+  const bool is_tile = !is_cpu && p.params.rows > 4;
+  const bool by_words = has_whole_words(p) && (by_quads || !is_half) && !is_tile;
+  Bindings bind{p.x, is_q4(p.weights) ? p.weight.raw(by_words ? Elem::words4 : Elem::words) : p.weight};
+  if (p.scales) bind.add(*p.scales);
+  if (p.factor) bind.add(*p.factor);
+  if (p.addend) bind.add(*p.addend);
+  for (const auto& result : p.results) {
+    if (result) bind.add(by_quads || is_half ? *result : result->lanes(1));
+  }
+  const std::string_view common = wgsl::product_params.body;
+  const std::string_view finish = p.factor && p.addend ? kFactorAndAddend
+                                  : p.factor           ? kFactor
+                                  : p.addend           ? kAddend
+                                                       : kScale;
+  const std::string_view put = p.results[2] ? kPutThree : p.results[1] ? kPutTwo : by_quads ? kPutQuads : kPutElements;
+  const OverrideValue x_aligned{"X_ALIGNED", p.params.depth % 4 == 0 ? 1.0 : 0.0};
+  const OverrideValue gated{"GATED", p.is_gated ? 1.0 : 0.0};
+  const OverrideValue swapped{"SWAPPED", p.weights == Weights::q4_swapped ? 1.0 : 0.0};
+  const OverrideValue quads{"WEIGHT_QUADS", has_weight_quads(p) ? 1.0 : 0.0};
+
+  if (is_half && !by_quads) {
+    const Size elements = Size(p.params.batches) * p.params.rows * p.params.sections[0].result_width;
+    return op.dispatch({.shader = wgsl::product_flat,
+                        .bind = bind,
+                        .params = params_of(p.params),
+                        .threads = elements.div_up(4).unchecked(),
+                        .overrides = {x_aligned, quads, swapped},
+                        .lines = {common, loader(p.weights), finish, kPutNothing}});
+  }
+  if (is_cpu) {
+    // No barrier, and as much in registers as there is to share: each lane's loads are what costs. A workgroup is one
+    // vector of lanes, so that few rows still make work for all cores.
+    const bool is_one = p.params.rows == 1;
+    const bool is_wide = by_words && !is_one;
+    const auto threads = set_tiles(p, is_one ? 1 : 4, is_wide ? 32 : 16);
+    const std::string_view rows = is_one ? kOneRow : kFourRows;
+    if (by_words) {
+      return op.dispatch({.shader = wgsl::linear_q4,
+                          .bind = bind,
+                          .params = params_of(p.params),
+                          .threads = threads,
+                          .workgroup = 8,
+                          .whole_groups = true,
+                          .overrides = {x_aligned,
+                                        swapped,
+                                        gated,
+                                        {"WIDE", is_wide ? 1.0 : 0.0},
+                                        {"SCALES_ALIGNED", has_scale_quads(p) ? 1.0 : 0.0}},
+                          .lines = {common, rows, finish, put}});
+    }
+    return op.dispatch({.shader = wgsl::product,
+                        .bind = bind,
+                        .params = params_of(p.params),
+                        .threads = threads,
+                        .workgroup = 8,
+                        .whole_groups = true,
+                        .overrides = {x_aligned, quads, swapped, gated},
+                        .lines = {common, loader(p.weights), rows, finish, put}});
+  }
+  if (is_tile) {
+    return op.dispatch({.shader = wgsl::product_tile,
+                        .bind = bind,
+                        .params = params_of(p.params),
+                        .threads = (Size(set_tiles(p, 32, 64)) * 128).unchecked(),
+                        .workgroup = 128,
+                        .whole_groups = true,
+                        .overrides = {x_aligned, quads, swapped, gated},
+                        .lines = {common, loader(p.weights), finish, put}});
+  }
+  return op.dispatch(
+      {.shader = wgsl::product_row,
+       .bind = bind,
+       .params = params_of(p.params),
+       .threads = (Size(set_tiles(p, 1, 4)) * 64).unchecked(),
+       .workgroup = 64,
+       .whole_groups = true,
+       .overrides = {x_aligned, quads, swapped, gated},
+       .lines = {common, by_words ? wgsl::chunk_q4.body : loader(p.weights), by_words ? "" : kQuadChunks, finish, put}});
+}
+
+Status check_float(const OpContext& op, const Tensor& tensor) {
+  if (tensor.dtype == DType::f32 || tensor.dtype == DType::f16) return {};
+  return op.fail("{} must be float32 or float16, but it is {}", tensor.arg, tensor.dtype);
+}
+
+Result<std::uint32_t> rows_of(OpContext& op, const Tensor& x, std::int64_t depth) {
+  TRY(check_float(op, x));
+  if (x.rank() == 0 || x.shape[x.rank() - 1] != depth) {
+    return op.fail("{} has shape {}, but its last dimension must be {}", x.arg, x.shape, depth);
+  }
+  Size rows = 1;
+  for (std::size_t i = 0; i + 1 < x.rank(); ++i) rows = rows * Size::from_signed(x.shape[i]);
+  return narrow(op, rows, x.arg);
+}
+
+Status set_width(OpContext& op, const Tensor& x, std::int64_t width, Out& out) {
+  TRY(check_float(op, out));
+  Shape shape = x.shape;
+  shape[shape.rank() - 1] = width;
+  return op.set_shape(out, shape);
+}
+
+Result<std::uint32_t> narrow(const OpContext& op, Size count, std::string_view what) {
+  if (!count.fits_u32()) return op.fail("{} has more rows or columns than 32 bits can count", what);
+  return static_cast<std::uint32_t>(count.unchecked());
+}
+
+}  // namespace nibble::ops

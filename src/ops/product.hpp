@@ -1,0 +1,63 @@
+// Matrix products: x [batches, rows, depth] times weights, with what follows in the same dispatch. The ops describe a
+// product; product.cpp picks the kernel.
+#pragma once
+
+#include "ops/ops.hpp"
+
+namespace nibble::ops {
+
+/// A run of columns, as in product_params.wgsl.
+struct Section {
+  std::uint32_t width = 0;
+  std::uint32_t weight_first = 0;
+  std::uint32_t scales_first = 0;
+  std::uint32_t scales_pitch = 0;
+  std::uint32_t result_first = 0;
+  std::uint32_t result_width = 0;
+  std::uint32_t tiles_end = 0;
+  std::uint32_t padding = 0;
+};
+
+/// As in product_params.wgsl.
+struct ProductParams {
+  std::uint32_t rows = 0;
+  std::uint32_t depth = 0;
+  std::uint32_t batches = 1;
+  std::uint32_t row_tiles = 0;
+  std::uint32_t column_tiles = 0;
+  std::uint32_t weight_pitch = 0;
+  std::uint32_t group_size = 1;
+  std::uint32_t weight_batch = 0;
+  float alpha = 1;
+  float beta = 1;
+  std::uint32_t addend_row = 0;
+  std::uint32_t addend_column = 1;
+  std::array<Section, 3> sections{};
+};
+
+/// How the weights lie in memory.
+enum class Weights : std::uint8_t { rows, columns, q4, q4_swapped };
+
+struct Product {
+  ProductParams params{};  ///< but for the tiles, which are the kernel's
+  Weights weights = Weights::rows;
+  BufferArg x{};
+  BufferArg weight{};
+  std::optional<BufferArg> scales{};
+  std::optional<BufferArg> factor{};  ///< by row
+  std::optional<BufferArg> addend{};  ///< by the strides in params
+  std::array<std::optional<BufferArg>, 3> results{};
+  std::size_t sections = 1;
+  bool is_gated = false;  ///< silu(section 0) * section 1
+};
+
+Status multiply(OpContext& op, Product product);
+
+/// Rows of x, if its last dimension is `depth` and out's shape is x's with `width` in its place.
+Result<std::uint32_t> rows_of(OpContext& op, const Tensor& x, std::int64_t depth);
+Status set_width(OpContext& op, const Tensor& x, std::int64_t width, Out& out);
+Status check_float(const OpContext& op, const Tensor& tensor);
+/// A count of elements that kernels reach with 32 bits.
+Result<std::uint32_t> narrow(const OpContext& op, Size count, std::string_view what);
+
+}  // namespace nibble::ops

@@ -1,0 +1,44 @@
+// A matrix product for CPU adapters: a thread makes 1 or 4 rows by 16 columns in registers, with no barrier. Memory
+// is what costs there: each lane's loads are done one by one. Four rows by 16 columns take 20 vec4 loads for 256
+// multiplications. Lines: product_params, weights_at(), rows (X), finish(), put().
+
+fn quad(batch: u32, row: u32, k: u32) -> vec4<f32> {
+  return x_quad(batch, row, k);
+}
+
+@compute @workgroup_size(WG)
+fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
+  var place = place_of(thread_index(id, groups), ROWS, 16u);
+  if (place.batch >= params.batches) {
+    return;
+  }
+  var gate0 = X();
+  var gate1 = X();
+  var gate2 = X();
+  var gate3 = X();
+  for (var part = 0u; part <= GATED; part++) {
+    place.section += part;
+    var sum0 = X();
+    var sum1 = X();
+    var sum2 = X();
+    var sum3 = X();
+    for (var k = 0u; k < params.depth; k += 4u) {
+      let x = x_rows(place, k);
+      sum0 += weights_at(place.batch, place.section, place.column, k) * x;
+      sum1 += weights_at(place.batch, place.section, place.column + 4u, k) * x;
+      sum2 += weights_at(place.batch, place.section, place.column + 8u, k) * x;
+      sum3 += weights_at(place.batch, place.section, place.column + 12u, k) * x;
+    }
+    if (part < GATED) {
+      gate0 = sum0;
+      gate1 = sum1;
+      gate2 = sum2;
+      gate3 = sum3;
+    } else {
+      write_rows(place, place.column, gate0, sum0);
+      write_rows(place, place.column + 4u, gate1, sum1);
+      write_rows(place, place.column + 8u, gate2, sum2);
+      write_rows(place, place.column + 12u, gate3, sum3);
+    }
+  }
+}

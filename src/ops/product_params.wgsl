@@ -1,0 +1,93 @@
+// What the kernels of matrix products share, put in front of each: parameters, where a thread works, reading x.
+// Binding: x [batches, rows, depth]. The columns of the results may come in sections, each with its own rows of the
+// weight and its own scales, and its own result or its own range of columns in one.
+
+struct Section {
+  width: u32,         // columns
+  weight_first: u32,  // its first row in the weight's buffer
+  scales_first: u32,  // its first scale
+  scales_pitch: u32,  // from the scales of a group to those of the next
+  result_first: u32,  // its first column in the result
+  result_width: u32,  // columns of the result
+  tiles_end: u32,     // column tiles up to the end of this section
+  padding: u32,
+}
+struct Params {
+  rows: u32,
+  depth: u32,
+  batches: u32,
+  row_tiles: u32,
+  column_tiles: u32,
+  weight_pitch: u32,  // from a row of the weight to the next: elements, or bytes of nibbles
+  group_size: u32,
+  weight_batch: u32,  // from a batch of the weight to the next
+  alpha: f32,
+  beta: f32,
+  addend_row: u32,  // strides of what is added
+  addend_column: u32,
+  sections: array<Section, 3>,
+}
+@group(0) @binding(0) var<uniform> params: Params;
+
+override X_ALIGNED: u32 = 0u;     // 1: rows of x begin at a multiple of four elements
+override WEIGHT_QUADS: u32 = 0u;  // 1: four neighbouring weights can be loaded at once
+override SWAPPED: u32 = 0u;       // 1: of two nibbles in a byte, the high one comes first
+override GATED: u32 = 0u;         // 1: the result is silu(section 0) * section 1
+
+struct Place {
+  batch: u32,
+  section: u32,
+  row: u32,
+  column: u32,  // in the section
+}
+
+// Neighbouring tiles share their columns, so their weights are read while they are in the cache.
+fn place_of(tile: u32, tile_rows: u32, tile_columns: u32) -> Place {
+  let row_tile = tile % params.row_tiles;
+  let rest = tile / params.row_tiles;
+  let column_tile = rest % params.column_tiles;
+  var section = 0u;
+  var before = 0u;
+  for (var s = 0u; s < 2u; s++) {
+    if (column_tile >= params.sections[s].tiles_end) {
+      section = s + 1u;
+      before = params.sections[s].tiles_end;
+    }
+  }
+  if (GATED == 1u) {
+    section = 0u;
+    before = 0u;
+  }
+  return Place(rest / params.column_tiles, section, row_tile * tile_rows, (column_tile - before) * tile_columns);
+}
+
+// Four neighbours of a row of x; zero past its end.
+fn x_quad(batch: u32, row: u32, k: u32) -> vec4<f32> {
+  let i = (batch * params.rows + row) * params.depth + k;
+  if (X_ALIGNED == 1u) {
+    return load4_x(i >> 2u);
+  }
+  var v = vec4<f32>();
+  for (var j = 0u; j < min(params.depth - k, 4u); j++) {
+    v[j] = load_x(i + j);
+  }
+  return v;
+}
+
+fn silu(v: vec4<f32>) -> vec4<f32> {
+  return v / (vec4<f32>(1.0) + exp(-v));
+}
+
+// Finishes and writes four neighbouring columns of one row.
+fn write(place: Place, row: u32, column: u32, gate: vec4<f32>, sum: vec4<f32>) {
+  let s = params.sections[place.section];
+  if (row >= params.rows || column >= s.width) {
+    return;
+  }
+  var v = sum;
+  if (GATED == 1u) {
+    v = silu(gate) * sum;
+  }
+  let at = s.result_first + column;
+  put(place.section, (place.batch * params.rows + row) * s.result_width + at, finish(v, row, at), s.width - column);
+}

@@ -1,0 +1,42 @@
+// 4-bit weights [columns, depth / 2] of any depth and any group size: (nibble - 8) * scale of group and column.
+// With WEIGHT_QUADS, four neighbours from a multiple of four on lie in one word and one group.
+// Bindings: weight (words), scales.
+
+fn nibble_at(row: u32, k: u32) -> u32 {
+  let byte = row * params.weight_pitch + (k >> 1u);
+  return (weight[byte >> 2u] >> ((byte & 3u) * 8u + ((k & 1u) ^ SWAPPED) * 4u)) & 15u;
+}
+
+// Four neighbours of a row; those past the depth are nobody's.
+fn nibble_quad(row: u32, k: u32) -> vec4<f32> {
+  if (WEIGHT_QUADS == 0u) {
+    return vec4<f32>(vec4<u32>(nibble_at(row, k), nibble_at(row, k + 1u), nibble_at(row, k + 2u),
+                               nibble_at(row, k + 3u))) - vec4<f32>(8.0);
+  }
+  let word = weight[(row * params.weight_pitch + (k >> 1u)) >> 2u] >> ((k & 4u) * 4u);
+  let shifts = select(vec4<u32>(0u, 4u, 8u, 12u), vec4<u32>(4u, 0u, 12u, 8u), SWAPPED == 1u);
+  return vec4<f32>((vec4<u32>(word) >> shifts) & vec4<u32>(15u)) - vec4<f32>(8.0);
+}
+
+// The scales of four columns at k; zero past the depth.
+fn scales_at(section: u32, column: u32, k: u32) -> vec4<f32> {
+  if (k >= params.depth) {
+    return vec4<f32>();
+  }
+  let s = params.sections[section];
+  let i = s.scales_first + k / params.group_size * s.scales_pitch + column;
+  return vec4<f32>(load_scales(i), load_scales(i + 1u), load_scales(i + 2u), load_scales(i + 3u));
+}
+
+// 4 x 4 weights: a vector of four columns for each of k, k + 1, k + 2 and k + 3; zero past the depth.
+fn weights_at(batch: u32, section: u32, column: u32, k: u32) -> mat4x4<f32> {
+  let row = params.sections[section].weight_first + column;
+  let w = transpose(mat4x4<f32>(nibble_quad(row, k), nibble_quad(row + 1u, k), nibble_quad(row + 2u, k),
+                                nibble_quad(row + 3u, k)));
+  let s = scales_at(section, column, k);
+  if (WEIGHT_QUADS == 1u) {
+    return mat4x4<f32>(w[0] * s, w[1] * s, w[2] * s, w[3] * s);
+  }
+  return mat4x4<f32>(w[0] * s, w[1] * scales_at(section, column, k + 1u), w[2] * scales_at(section, column, k + 2u),
+                     w[3] * scales_at(section, column, k + 3u));
+}

@@ -1,0 +1,20 @@
+// Weights [columns, depth]: four columns of a product are four rows here.
+
+fn weight_quad(i: u32, k: u32) -> vec4<f32> {
+  if (WEIGHT_QUADS == 1u) {
+    return load4_weight(i >> 2u);
+  }
+  var v = vec4<f32>();
+  for (var j = 0u; j < min(params.depth - k, 4u); j++) {
+    v[j] = load_weight(i + j);
+  }
+  return v;
+}
+
+// 4 x 4 weights: a vector of four columns for each of k, k + 1, k + 2 and k + 3; zero past the depth.
+fn weights_at(batch: u32, section: u32, column: u32, k: u32) -> mat4x4<f32> {
+  let pitch = params.weight_pitch;
+  let i = batch * params.weight_batch + (params.sections[section].weight_first + column) * pitch + k;
+  return transpose(mat4x4<f32>(weight_quad(i, k), weight_quad(i + pitch, k), weight_quad(i + 2u * pitch, k),
+                               weight_quad(i + 3u * pitch, k)));
+}
