@@ -1,10 +1,14 @@
 """The one table of programs: what the exporter is given, and what the tests run and compare."""
 
-from conformance import embedding_cases, memory_cases, op_cases
-from conformance import move_cases
-from conformance import rows_cases
-from conformance import attention_cases
-from conformance import elementwise_cases
+from conformance import (
+    attention_cases,
+    elementwise_cases,
+    embedding_cases,
+    memory_cases,
+    move_cases,
+    op_cases,
+    rows_cases,
+)
 
 ALL = [
     *embedding_cases.SMALL,
