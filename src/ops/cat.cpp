@@ -2,6 +2,7 @@
 // columns. Up to seven inputs are bound at once, and each thread makes one vec4 of the output, so no two threads touch
 // one word.
 #include <algorithm>
+#include <numeric>
 
 #include "ops/move.hpp"
 #include "ops/ops.hpp"
@@ -75,20 +76,22 @@ Status cat(OpContext& op) {
     if (i > d) inner = wrapping_product(inner, shape[i]);
   }
   const auto width_of = [&](const Tensor& t) { return is_nothing(t) ? 0 : wrapping_product(t.shape[d], inner); };
-  bool is_vectors = true;
+  // A divisor of all widths, as far as it matters.
+  std::int64_t unit = 16;
   bool is_one_type = true;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    is_vectors = is_vectors && width_of(tensors[i]) % 4 == 0;
+    unit = std::gcd(unit, width_of(tensors[i]));
     is_one_type = is_one_type && tensors[i].dtype == out.dtype;
   }
   const bool to_floats = is_one_type ? size_of(out.dtype) == 2 : out.dtype != DType::i32;
   const auto bits = [&](BufferArg arg, DType dtype) { return is_one_type ? arg.raw(moved_as(dtype)) : arg; };
   constexpr std::array<std::string_view, kAtOnce> kNames{"in0", "in1", "in2", "in3", "in4", "in5", "in6"};
 
-  const std::int64_t unit = is_vectors ? 4 : 1;
   const auto narrow = [](std::int64_t n) { return static_cast<std::uint32_t>(n); };
   Params params;
-  params.vectors = is_vectors ? 1 : 0;
+  params.vectors = unit % 4 == 0 ? vectors_per_thread(op, unit) : 0;
+  const bool is_vectors = params.vectors > 0;
+  unit = is_vectors ? 4 * std::int64_t{params.vectors} : 1;
   params.count = narrow(shape.numel());
   params.width = narrow(wrapping_product(shape[d], inner) / unit);
   const auto chunks = static_cast<std::uint32_t>(Size(tensors.size()).div_up(kAtOnce).unchecked());

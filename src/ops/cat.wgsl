@@ -1,5 +1,6 @@
-// Tensors side by side, seen as rows: one thread makes four neighbouring output elements, from whichever inputs they
-// come. They are one vec4 of one input where all widths are multiples of four (`vectors`; then all counts are of vec4s).
+// Tensors side by side, seen as rows. Where all widths are whole pieces of some vec4s, a thread copies one (`vectors`
+// is how many; then all counts are of pieces). Else (0) it makes four neighbouring output elements, from whichever
+// inputs they come.
 // A dispatch that has only some of the inputs writes their columns, `begin` to `end`, and leaves the others alone.
 // Bindings: in0 to in6, result. Line: T. Override: how many of the inputs are not stand-ins.
 
@@ -57,11 +58,14 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
   if (i >= params.threads) {
     return;
   }
-  if (params.vectors == 1u) {
+  if (params.vectors > 0u) {
     let row = i / (params.end - params.begin);
     let column = i - row * (params.end - params.begin) + params.begin;
     let at = source(row, column);
-    store4_result(row * params.width + column, load4(at.x, at.y));
+    let to = (row * params.width + column) * params.vectors;
+    for (var k = 0u; k < params.vectors; k++) {
+      store4_result(to + k, load4(at.x, at.y * params.vectors + k));
+    }
     return;
   }
   let quad = params.first_quad + i;

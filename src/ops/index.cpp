@@ -1,5 +1,8 @@
 // Elements picked by tensors of indices. A negative index counts from the end. The kernel checks them all: the host
 // does not know how many rows a table has in this call.
+#include <algorithm>
+#include <utility>
+
 #include "ops/move.hpp"
 #include "ops/ops.hpp"
 #include "ops/strides.hpp"
@@ -41,7 +44,7 @@ struct Lookup {
 };
 
 struct Params {
-  std::uint32_t quads = 0;
+  std::uint32_t threads = 0;
   std::uint32_t count = 0;
   std::uint32_t rank = 0;
   std::uint32_t vectors = 0;
@@ -69,7 +72,6 @@ Status set_shape(OpContext& op, const Tensor& self, Out& out, const Lookup& look
 /// Without `ids`, the node's scratch memory holds distances.
 Status pick(OpContext& op, const Tensor& self, const std::optional<Tensor>& ids, Rows rows, Out& out, Lookup lookup) {
   Params params;
-  params.quads = quads_of(lookup.shape);
   params.count = narrow(lookup.shape.numel());
   params.rank = narrow(static_cast<std::int64_t>(lookup.rank));
   params.rows = narrow(rows.count);
@@ -81,11 +83,13 @@ Status pick(OpContext& op, const Tensor& self, const std::optional<Tensor>& ids,
                     lookup.sizes[last] % 4 == 0 && rows.stride % 4 == 0;
   for (std::size_t i = 0; is_vectors && i < last; ++i) is_vectors = lookup.strides[i] % 4 == 0;
   const std::int64_t unit = is_vectors ? 4 : 1;
-  params.vectors = is_vectors ? 1 : 0;
+  params.vectors = is_vectors ? vectors_per_thread(op, lookup.sizes[last]) : 0;
+  params.threads = quads_of(lookup.shape) / std::max(1U, params.vectors);
   params.row_stride = narrow(rows.stride / unit);
   for (std::size_t i = 0; i < lookup.rank; ++i) {
-    params.sizes[i] = narrow(i == last ? lookup.sizes[i] / unit : lookup.sizes[i]);
-    params.strides[i] = narrow(is_vectors && i == last ? 1 : lookup.strides[i] / unit);
+    const bool is_run = is_vectors && i == last;
+    params.sizes[i] = narrow(is_run ? lookup.sizes[i] / 4 / params.vectors : lookup.sizes[i]);
+    params.strides[i] = is_run ? params.vectors : narrow(lookup.strides[i] / unit);
     params.id_strides[i] = narrow(lookup.id_strides[i]);
   }
   Bindings bind{op.read("source", self).raw(moved_as(self.dtype)),
@@ -95,7 +99,7 @@ Status pick(OpContext& op, const Tensor& self, const std::optional<Tensor>& ids,
   return op.dispatch({.shader = wgsl::index,
                       .bind = bind,
                       .params = params_of(params),
-                      .threads = params.quads,
+                      .threads = params.threads,
                       .overrides = {{"COMBINED", ids ? 0.0 : 1.0}},
                       .lines = {moved_type(self.dtype)}});
 }

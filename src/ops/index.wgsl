@@ -1,9 +1,10 @@
-// Elements picked by indices along one dimension: one thread makes four neighbouring output elements. They are one vec4
-// of the source where all runs are whole vec4s (`vectors`; then sizes and distances count vec4s).
+// Elements picked by indices along one dimension. Where all runs are whole vec4s, a thread copies a number of them
+// (`vectors`; then the innermost size counts such pieces, and places are those of vec4s). Else (0) it makes four
+// elements, each found by itself.
 // Bindings: source, ids, result, perhaps fault. Line: T. Override COMBINED: ids are distances, worked out before.
 
 struct Params {
-  quads: u32,
+  threads: u32,
   count: u32,
   rank: u32,
   vectors: u32,
@@ -33,7 +34,7 @@ fn distance_of(position: u32) -> u32 {
   return row * params.row_stride;
 }
 
-// Where output element (or vec4) i lies in the source.
+// Where output element (or piece) i lies in the source.
 fn place(i: u32) -> u32 {
   var rest = i;
   var at = 0u;
@@ -53,11 +54,14 @@ fn place(i: u32) -> u32 {
 @compute @workgroup_size(WG)
 fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
   let i = thread_index(id, groups);
-  if (i >= params.quads) {
+  if (i >= params.threads) {
     return;
   }
-  if (params.vectors == 1u) {
-    store4_result(i, load4_source(place(i)));
+  if (params.vectors > 0u) {
+    let at = place(i);
+    for (var k = 0u; k < params.vectors; k++) {
+      store4_result(i * params.vectors + k, load4_source(at + k));
+    }
     return;
   }
   var values: vec4<T>;

@@ -108,10 +108,11 @@ Status move(OpContext& op, const Tensor& self, Out out, const Shape& shape, Walk
                     .threads = most / 4,
                     .lines = {type}}));
   }
-  const auto run = walk.source_run();
-  if (run && shape.numel() != 0) return move_transposed(op, source, result, walk, *run, type);
+  if (const auto run = walk.source_run(); run && shape.numel() != 0) {
+    return move_transposed(op, source, result, walk, *run, type);
+  }
   struct Params {
-    std::uint32_t quads = 0;
+    std::uint32_t threads = 0;
     std::uint32_t count = 0;
     std::uint32_t first = 0;
     std::uint32_t rank = 1;
@@ -121,12 +122,14 @@ Status move(OpContext& op, const Tensor& self, Out out, const Shape& shape, Walk
     std::array<std::uint32_t, Walk::kMaxRank> strides{};
   } params;
   if (walk.is_whole_vectors()) {
-    params.vectors = 1;
+    auto& run = walk.sizes[walk.rank - 1];
+    params.vectors = vectors_per_thread(op, run);
     walk.first /= 4;
-    walk.sizes[walk.rank - 1] /= 4;
+    run /= 4 * params.vectors;
+    walk.strides[walk.rank - 1] = params.vectors;
     for (std::size_t i = 0; i + 1 < walk.rank; ++i) walk.strides[i] /= 4;
   }
-  params.quads = quads_of(shape);
+  params.threads = quads_of(shape) / std::max(1U, params.vectors);
   params.count = static_cast<std::uint32_t>(shape.numel());
   params.first = static_cast<std::uint32_t>(walk.first);
   for (std::size_t i = 0; i < walk.rank; ++i) {
@@ -137,7 +140,7 @@ Status move(OpContext& op, const Tensor& self, Out out, const Shape& shape, Walk
   return op.dispatch({.shader = wgsl::move,
                       .bind = {source, result},
                       .params = params_of(params),
-                      .threads = params.quads,
+                      .threads = params.threads,
                       .lines = {type}});
 }
 

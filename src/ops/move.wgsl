@@ -1,10 +1,11 @@
-// Elements in another order: one thread makes four neighbouring output elements. They are one vec4 of the source where
-// all runs are whole vec4s (`vectors`; then sizes and strides count vec4s), else each is found by itself.
+// Elements in another order. Where all runs are whole vec4s, a thread copies a number of them (`vectors`; then the
+// innermost size counts such pieces, and places are those of vec4s). Else (0) it makes four elements, each found by
+// itself.
 // Distances are modulo 2^32, so they may be negative.
 // Bindings: source, result. Line: T.
 
 struct Params {
-  quads: u32,
+  threads: u32,
   count: u32,
   first: u32,
   rank: u32,
@@ -14,7 +15,7 @@ struct Params {
 }
 @group(0) @binding(0) var<uniform> params: Params;
 
-// Where output element (or vec4) i lies in the source.
+// Where output element (or piece) i lies in the source.
 fn place(i: u32) -> u32 {
   var rest = i;
   var at = params.first;
@@ -30,11 +31,14 @@ fn place(i: u32) -> u32 {
 @compute @workgroup_size(WG)
 fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
   let i = thread_index(id, groups);
-  if (i >= params.quads) {
+  if (i >= params.threads) {
     return;
   }
-  if (params.vectors == 1u) {
-    store4_result(i, load4_source(place(i)));
+  if (params.vectors > 0u) {
+    let at = place(i);
+    for (var k = 0u; k < params.vectors; k++) {
+      store4_result(i * params.vectors + k, load4_source(at + k));
+    }
     return;
   }
   let inner = params.rank - 1u;

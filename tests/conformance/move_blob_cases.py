@@ -59,6 +59,7 @@ def slices(name, shape, dim, start, end, step, numpy, op="aten.slice_copy.Tensor
 
 slices("slice_inner", [3, 7], 1, 2, 6, 1, lambda x: x[:, 2:6])
 slices("slice_aligned", [3, 12], 1, 4, 12, 1, lambda x: x[:, 4:])
+slices("slice_long_runs", [3, 48], 1, 16, 48, 1, lambda x: x[:, 16:])
 slices("slice_outer", [5, 2, 3], 0, 1, 4, 1, lambda x: x[1:4])
 slices("slice_without_ends", [5, 3], 0, None, None, 2, lambda x: x[::2])
 slices("slice_to_the_largest_number", [5, 3], -2, -4, 2**63 - 1, 3, lambda x: x[-4::3], op="aten.slice.Tensor")
@@ -236,6 +237,7 @@ for name, shapes, dim in (
     ("cat_uneven_columns", [[3, 5], [3, 1], [3, 2]], 1),
     ("cat_uneven_rows", [[1, 5], [3, 5], [2, 5]], 0),
     ("cat_aligned", [[3, 4], [3, 8]], -1),
+    ("cat_long_runs", [[3, 16], [3, 48], [3, 32]], 1),
     ("cat_empty_parts", [[3, 0], [0], [3, 5], [3, 0], [3, 2]], 1),
     ("cat_nothing", [[0], [0]], 0),
     ("cat_many_columns", [[3, 1 + i % 3] for i in range(17)], 1),
@@ -285,6 +287,7 @@ def indexed(rng, shape: list[int], where: list[list[int] | None]) -> Built:
 
 for name, shape, where in (
     ("index_rows", [5, 8], [[3]]),
+    ("index_long_rows", [5, 48], [[7]]),
     ("index_odd_rows", [5, 3], [[2, 3]]),
     ("index_columns", [4, 5, 8], [None, [3]]),
     ("index_by_scalar", [5, 3], [[]]),
