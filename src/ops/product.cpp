@@ -215,11 +215,6 @@ Status multiply(OpContext& op, Product p) {
        .lines = {common, by_words ? wgsl::chunk_q4.body : loader(p.weights), by_words ? "" : kQuadChunks, finish, put}});
 }
 
-Status check_float(const OpContext& op, const Tensor& tensor) {
-  if (tensor.dtype == DType::f32 || tensor.dtype == DType::f16) return {};
-  return op.fail("{} must be float32 or float16, but it is {}", tensor.arg, tensor.dtype);
-}
-
 Result<std::uint32_t> rows_of(OpContext& op, const Tensor& x, std::int64_t depth) {
   TRY(check_float(op, x));
   if (x.rank() == 0 || x.shape[x.rank() - 1] != depth) {

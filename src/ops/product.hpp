@@ -2,6 +2,7 @@
 // product; product.cpp picks the kernel.
 #pragma once
 
+#include "ops/fold.hpp"
 #include "ops/ops.hpp"
 
 namespace nibble::ops {
@@ -56,7 +57,6 @@ Status multiply(OpContext& op, Product product);
 /// Rows of x, if its last dimension is `depth` and out's shape is x's with `width` in its place.
 Result<std::uint32_t> rows_of(OpContext& op, const Tensor& x, std::int64_t depth);
 Status set_width(OpContext& op, const Tensor& x, std::int64_t width, Out& out);
-Status check_float(const OpContext& op, const Tensor& tensor);
 /// A count of elements that kernels reach with 32 bits.
 Result<std::uint32_t> narrow(const OpContext& op, Size count, std::string_view what);
 
