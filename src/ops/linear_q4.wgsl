@@ -68,14 +68,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
   let group_steps = params.group_size >> 5u;
   // Eight of every nibble in the four places.
   let eight = mat4x4<f32>(vec4<f32>(8.0), vec4<f32>(128.0), vec4<f32>(2048.0), vec4<f32>(32768.0));
-  var gate0 = X();
-  var gate1 = X();
-  var gate2 = X();
-  var gate3 = X();
-  var gate4 = X();
-  var gate5 = X();
-  var gate6 = X();
-  var gate7 = X();
+  var gates = array<X, 8>();
   for (var part = 0u; part <= GATED; part++) {
     place.section += part;
     let s = params.sections[place.section];
@@ -106,25 +99,14 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
         sum7 += columns(i + 28u * pitch, x, eights, scale + 28u);
       }
     }
+    var sums = array<X, 8>(sum0, sum1, sum2, sum3, sum4, sum5, sum6, sum7);
     if (part < GATED) {
-      gate0 = sum0;
-      gate1 = sum1;
-      gate2 = sum2;
-      gate3 = sum3;
-      gate4 = sum4;
-      gate5 = sum5;
-      gate6 = sum6;
-      gate7 = sum7;
+      gates = sums;
     } else {
-      write_rows(place, place.column, gate0, sum0);
-      write_rows(place, place.column + 4u, gate1, sum1);
-      write_rows(place, place.column + 8u, gate2, sum2);
-      write_rows(place, place.column + 12u, gate3, sum3);
-      if (WIDE == 1u) {
-        write_rows(place, place.column + 16u, gate4, sum4);
-        write_rows(place, place.column + 20u, gate5, sum5);
-        write_rows(place, place.column + 24u, gate6, sum6);
-        write_rows(place, place.column + 28u, gate7, sum7);
+      for (var i = 0u; i < select(4u, 8u, WIDE == 1u) * ROWS; i++) {
+        let block = i / ROWS;
+        let row = i % ROWS;
+        write(place, place.row + row, place.column + 4u * block, row_of(gates[block], row), row_of(sums[block], row));
       }
     }
   }

@@ -10,7 +10,7 @@ constexpr std::string_view kOneRow =
     "const ROWS = 1u;\n"
     "fn x_rows(p: Place, k: u32) -> X { return quad(p.batch, p.row, k); }\n"
     "fn scaled(a: X, s: vec4<f32>) -> X { return a * s; }\n"
-    "fn write_rows(p: Place, column: u32, gate: X, sum: X) { write(p, p.row, column, gate, sum); }\n";
+    "fn row_of(a: X, row: u32) -> vec4<f32> { return a; }\n";
 constexpr std::string_view kFourRows =
     "alias X = mat4x4<f32>;\n"
     "const ROWS = 4u;\n"
@@ -19,11 +19,9 @@ constexpr std::string_view kFourRows =
     "           quad(p.batch, p.row + 3u, k));\n"
     "}\n"
     "fn scaled(a: X, s: vec4<f32>) -> X { return X(a[0] * s, a[1] * s, a[2] * s, a[3] * s); }\n"
-    "fn write_rows(p: Place, column: u32, gate: X, sum: X) {\n"
-    "  write(p, p.row, column, gate[0], sum[0]);\n"
-    "  write(p, p.row + 1u, column, gate[1], sum[1]);\n"
-    "  write(p, p.row + 2u, column, gate[2], sum[2]);\n"
-    "  write(p, p.row + 3u, column, gate[3], sum[3]);\n"
+    "fn row_of(a: X, row: u32) -> vec4<f32> {\n"
+    "  var rows = a;\n"
+    "  return rows[row];\n"
     "}\n";
 
 // finish() works on four columns of one row; params.alpha is 1 where nobody set it.

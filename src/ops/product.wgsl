@@ -12,10 +12,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
   if (place.batch >= params.batches) {
     return;
   }
-  var gate0 = X();
-  var gate1 = X();
-  var gate2 = X();
-  var gate3 = X();
+  var gates = array<X, 4>();
   for (var part = 0u; part <= GATED; part++) {
     place.section += part;
     var sum0 = X();
@@ -29,16 +26,15 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
       sum2 += weights_at(place.batch, place.section, place.column + 8u, k) * x;
       sum3 += weights_at(place.batch, place.section, place.column + 12u, k) * x;
     }
+    var sums = array<X, 4>(sum0, sum1, sum2, sum3);
     if (part < GATED) {
-      gate0 = sum0;
-      gate1 = sum1;
-      gate2 = sum2;
-      gate3 = sum3;
+      gates = sums;
     } else {
-      write_rows(place, place.column, gate0, sum0);
-      write_rows(place, place.column + 4u, gate1, sum1);
-      write_rows(place, place.column + 8u, gate2, sum2);
-      write_rows(place, place.column + 12u, gate3, sum3);
+      for (var i = 0u; i < 4u * ROWS; i++) {
+        let block = i / ROWS;
+        let row = i % ROWS;
+        write(place, place.row + row, place.column + 4u * block, row_of(gates[block], row), row_of(sums[block], row));
+      }
     }
   }
 }

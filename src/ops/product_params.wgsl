@@ -64,12 +64,20 @@ fn place_of(tile: u32, tile_rows: u32, tile_columns: u32) -> Place {
 // Four neighbours of a row of x; zero past its end.
 fn x_quad(batch: u32, row: u32, k: u32) -> vec4<f32> {
   let i = (batch * params.rows + row) * params.depth + k;
-  if (X_ALIGNED == 1u) {
-    return load4_x(i >> 2u);
-  }
   var v = vec4<f32>();
-  for (var j = 0u; j < min(params.depth - k, 4u); j++) {
-    v[j] = load_x(i + j);
+  if (X_ALIGNED == 1u) {
+    v = load4_x(i >> 2u);
+  } else {
+    v.x = load_x(i);
+    if (k + 1u < params.depth) {
+      v.y = load_x(i + 1u);
+    }
+    if (k + 2u < params.depth) {
+      v.z = load_x(i + 2u);
+    }
+    if (k + 3u < params.depth) {
+      v.w = load_x(i + 3u);
+    }
   }
   return v;
 }
@@ -81,13 +89,12 @@ fn silu(v: vec4<f32>) -> vec4<f32> {
 // Finishes and writes four neighbouring columns of one row.
 fn write(place: Place, row: u32, column: u32, gate: vec4<f32>, sum: vec4<f32>) {
   let s = params.sections[place.section];
-  if (row >= params.rows || column >= s.width) {
-    return;
+  if (row < params.rows && column < s.width) {
+    var v = sum;
+    if (GATED == 1u) {
+      v = silu(gate) * sum;
+    }
+    let at = s.result_first + column;
+    put(place.section, (place.batch * params.rows + row) * s.result_width + at, finish(v, row, at), s.width - column);
   }
-  var v = sum;
-  if (GATED == 1u) {
-    v = silu(gate) * sum;
-  }
-  let at = s.result_first + column;
-  put(place.section, (place.batch * params.rows + row) * s.result_width + at, finish(v, row, at), s.width - column);
 }

@@ -4,10 +4,11 @@ fn weight_quad(i: u32, k: u32, column: u32) -> vec4<f32> {
   var v = vec4<f32>();
   if (k < params.depth) {
     if (WEIGHT_QUADS == 1u) {
-      return load4_weight(i >> 2u);
-    }
-    for (var j = 0u; j < min(params.weight_pitch - column, 4u); j++) {
-      v[j] = load_weight(i + j);
+      v = load4_weight(i >> 2u);
+    } else {
+      for (var j = 0u; j < min(params.weight_pitch - column, 4u); j++) {
+        v[j] = load_weight(i + j);
+      }
     }
   }
   return v;

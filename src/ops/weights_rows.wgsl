@@ -1,12 +1,13 @@
 // Weights [columns, depth]: four columns of a product are four rows here.
 
 fn weight_quad(i: u32, k: u32) -> vec4<f32> {
-  if (WEIGHT_QUADS == 1u) {
-    return load4_weight(i >> 2u);
-  }
   var v = vec4<f32>();
-  for (var j = 0u; j < min(params.depth - k, 4u); j++) {
-    v[j] = load_weight(i + j);
+  if (WEIGHT_QUADS == 1u) {
+    v = load4_weight(i >> 2u);
+  } else {
+    for (var j = 0u; j < min(params.depth - k, 4u); j++) {
+      v[j] = load_weight(i + j);
+    }
   }
   return v;
 }
