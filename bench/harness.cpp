@@ -106,6 +106,15 @@ void RawDispatch::run() const {
   device_.wait(w.QueueSubmitForIndex(device_.queue(), 1, &raw));
 }
 
+void run_in_order(gpu::Device& device, const std::deque<RawDispatch>& dispatches) {
+  const auto& w = gpu::wgpu();
+  const gpu::CommandEncoder encoder(w.DeviceCreateCommandEncoder(device.handle(), nullptr));
+  for (const auto& d : dispatches) d.encode(encoder.get());
+  const gpu::CommandBuffer commands(w.CommandEncoderFinish(encoder.get(), nullptr));
+  const WGPUCommandBuffer raw = commands.get();
+  device.wait(w.QueueSubmitForIndex(device.queue(), 1, &raw));
+}
+
 void RawDispatch::run_and_read(std::size_t index, std::uint64_t bytes, std::byte* to) {
   const auto& w = gpu::wgpu();
   if (readback_.buffer() == nullptr) must(readback_.make(device_, bytes));

@@ -1,6 +1,7 @@
 // Timing with a reference: things that are compared run alternately, in one process, on one device.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <string>
 #include <vector>
@@ -47,6 +48,7 @@ class RawDispatch {
   void run_and_read(std::size_t index, std::uint64_t bytes, std::byte* to);
 
  private:
+  friend void run_in_order(gpu::Device& device, const std::deque<RawDispatch>& dispatches);
   void encode(WGPUCommandEncoder encoder) const;
 
   gpu::Device& device_;
@@ -57,6 +59,9 @@ class RawDispatch {
   gpu::BindGroup group_;
   gpu::Readback readback_;
 };
+
+/// Several dispatches, one after the other, in one submission.
+void run_in_order(gpu::Device& device, const std::deque<RawDispatch>& dispatches);
 
 /// Ends the program with a sentence: a benchmark that cannot measure has nothing to say.
 [[noreturn]] void die(const std::string& message);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 #include "ops/ops.hpp"
 #include "wgsl.hpp"
@@ -84,9 +85,14 @@ struct Form {
 // On a CPU adapter a barrier is a context switch of every lane, and workgroup memory is just memory: threads work
 // alone. Parts are few, for merging them is not free either.
 const Form kAlone{wgsl::attention_rows, 4, 1, 8, 128, 8, 16, true};
+const Form kOneRow{wgsl::attention_row, 1, 1, 8, 128, 8, 16, true};
 const Form kTogether{wgsl::attention_tile, 8, 64, 64, 512, 64, 64, false};
 
-const Form& form_for(const OpContext& op) { return op.profile().kind == AdapterKind::cpu ? kAlone : kTogether; }
+/// The form for `rows` rows that share a key head.
+const Form& form_for(const OpContext& op, std::uint64_t rows) {
+  if (op.profile().kind != AdapterKind::cpu) return kTogether;
+  return rows == 1 ? kOneRow : kAlone;
+}
 
 constexpr std::string_view kAlignedRows =
     "fn query4(at: u32, j: u32) -> vec4<f32> { return load4_query(at / 4u + j); }\n"
@@ -104,11 +110,10 @@ constexpr std::string_view kAnyRows =
     "  return row4(j, load_key(i), load_key(i + 1u), load_key(i + 2u), load_key(i + 3u)); }\n"
     "fn value4(at: u32, j: u32) -> vec4<f32> { let i = at + 4u * j;\n"
     "  return row4(j, load_value(i), load_value(i + 1u), load_value(i + 2u), load_value(i + 3u)); }";
-constexpr std::string_view kNoMask = "fn biased(s: vec4<f32>, at: vec4<u32>, key: u32) -> vec4<f32> { return s; }";
+constexpr std::string_view kNoMask = "fn bias(at: u32, key: u32) -> f32 { return 0.0; }";
 constexpr std::string_view kMask =
-    "fn biased(s: vec4<f32>, at: vec4<u32>, key: u32) -> vec4<f32> {\n"
-    "  let i = at + min(key, params.keys - 1u) * params.mask_strides.w;\n"
-    "  return s + vec4<f32>(load_mask(i.x), load_mask(i.y), load_mask(i.z), load_mask(i.w));\n"
+    "fn bias(at: u32, key: u32) -> f32 {\n"
+    "  return load_mask(at + min(key, params.keys - 1u) * params.mask_strides.w);\n"
     "}";
 
 bool is_aligned(const Attention& a) { return a.params.size % 4 == 0; }
@@ -162,19 +167,26 @@ void split_keys(Params& p, const Form& form) {
 }
 
 /// Says what any call may need, before anything that is wrong with this one is found.
-Status reserve(OpContext& op, Attention& a, const Form& form) {
+Status reserve(OpContext& op, Attention& a) {
   const auto most_rows = Size::of(op.bound(a.query)).unchecked() / a.params.size;
-  const auto most_parts = static_cast<std::uint64_t>(op.bound(a.key)[a.axes.rows]) / form.part_keys;
-  // Calls in parts have at most `units` tiles and parts.
-  const auto in_parts = std::min((Size(most_rows) * std::max<std::uint64_t>(1, most_parts)).unchecked(),
-                                 std::uint64_t{form.units} * form.tile);
-  const bool may_split = most_parts > 1;
-  const auto rows = std::max(may_split ? in_parts : 0, writes_result(a, form) ? 0 : most_rows);
-  op.need_scratch(Size(rows) * (a.params.quads + 1) * 16);
+  Size scratch = 0;
+  const Form* last = nullptr;
+  for (const auto rows : {a.params.group, std::max(2U, a.params.group)}) {
+    const Form& form = form_for(op, rows);
+    if (std::exchange(last, &form) == &form) continue;
+    // Calls in parts have at most `units` tiles and parts.
+    const auto most_parts = static_cast<std::uint64_t>(op.bound(a.key)[a.axes.rows]) / form.part_keys;
+    const auto in_parts =
+        most_parts < 2 ? 0
+                       : std::min((Size(most_rows) * most_parts).unchecked(), std::uint64_t{form.units} * form.tile);
+    const auto needed = std::max(in_parts, writes_result(a, form) ? 0 : most_rows);
+    scratch = std::max(scratch.unchecked(), needed);
+    if (writes_result(a, form)) TRY(run_form(op, a, form, false, true));
+    if (needed > 0) TRY(run_form(op, a, form, true, true));
+  }
+  op.need_scratch(scratch * (a.params.quads + 1) * 16);
   op.need_dispatches(3);
-  if (writes_result(a, form)) TRY(run_form(op, a, form, false, true));
-  if (rows == 0) return {};
-  TRY(run_form(op, a, form, true, true));
+  if (scratch.unchecked() == 0) return {};
   TRY(run_merge(op, a, 1, true));
   return run_merge(op, a, 1 << 20, true);
 }
@@ -212,7 +224,7 @@ Status check(const OpContext& op, Attention& a) {
 }
 
 /// All rows of this call, and as many keys as `params` says.
-Status attend(OpContext& op, Attention& a, const Form& form, std::optional<Number> scale) {
+Status attend(OpContext& op, Attention& a, std::optional<Number> scale) {
   TRY(op.set_shape(a.out, a.query.shape));
   auto& p = a.params;
   p.rows = narrow(a.query.shape[a.axes.rows]);
@@ -220,6 +232,7 @@ Status attend(OpContext& op, Attention& a, const Form& form, std::optional<Numbe
   p.query_strides = strides_of(a.query.shape, a.axes);
   p.key_strides = strides_of(a.key.shape, a.axes);
   if (a.query.numel() == 0) return {};
+  const Form& form = form_for(op, std::uint64_t{p.rows} * p.group);
   split_keys(p, form);
   if (p.parts == 1 && writes_result(a, form)) return run_form(op, a, form, false, false);
   TRY(run_form(op, a, form, true, false));
@@ -267,12 +280,15 @@ Status write_caches(OpContext& op, const Tensor* key, const Tensor* key_cache, c
   if (key != nullptr) bind.add(op.read("key", *key)).add(op.update("key_cache", *key_cache));
   const WriteParams params{static_cast<std::uint32_t>(quads), static_cast<std::uint32_t>(row.unchecked()),
                            narrow(value.shape[1]), narrow(start), narrow(value_cache.shape[1])};
-  return op.dispatch({.shader = wgsl::cache_write,
-                      .bind = bind,
-                      .params = params_of(params),
-                      .threads = (key != nullptr ? 2 : 1) * quads,
-                      .overrides = {{"ALIGNED", is_aligned ? 1.0 : 0.0}},
-                      .lines = {key != nullptr ? kTwoCaches : kOneCache}});
+  Kernel kernel{.shader = wgsl::cache_write,
+                .bind = bind,
+                .params = params_of(params),
+                .threads = 1,
+                .overrides = {{"ALIGNED", is_aligned ? 1.0 : 0.0}},
+                .lines = {key != nullptr ? kTwoCaches : kOneCache}};
+  TRY(op.prepare(kernel));
+  kernel.threads = (key != nullptr ? 2 : 1) * quads;
+  return op.dispatch(kernel);
 }
 
 /// How the mask lies over batch, heads, rows and keys: missing and single dimensions are repeated.
@@ -308,9 +324,9 @@ Status see_cache(const OpContext& op, Attention& a, std::int64_t start, std::opt
 }  // namespace
 
 Status check_positions(const OpContext& op, std::int64_t count, const Tensor& cache, std::int64_t start) {
-  if (start < 0) return op.fail("start_pos is {}, but it must not be negative", start);
+  if (start < 0) return fail_range(op, "start_pos is {}, but it must not be negative", start);
   if (start > cache.shape[1] || count > cache.shape[1] - start) {
-    return op.fail("start_pos {} + {} new positions reach past the cache's {}", start, count, cache.shape[1]);
+    return fail_range(op, "start_pos {} + {} new positions reach past the cache's {}", start, count, cache.shape[1]);
   }
   return {};
 }
@@ -348,8 +364,7 @@ Status sdpa_with_kv_cache(OpContext& op) {
                                                                      "dropout_p", "is_causal", "scale", "out"}));
   Attention a{.query = query, .key = key_cache, .value = value_cache, .mask = mask, .out = out, .axes = kCacheAxes};
   TRY(check(op, a));
-  const Form& form = form_for(op);
-  TRY(reserve(op, a, form));
+  TRY(reserve(op, a));
   if (!(key.shape == value.shape) || key.shape[1] != query.shape[1]) {
     return op.fail("query has shape {}, key {} and value {}: their positions differ", query.shape, key.shape,
                    value.shape);
@@ -358,7 +373,7 @@ Status sdpa_with_kv_cache(OpContext& op) {
   TRY(check_cache_write(op, value, value_cache, start));
   TRY(see_cache(op, a, start, is_causal));
   TRY(write_caches(op, &key, &key_cache, value, value_cache, start));
-  return attend(op, a, form, scale);
+  return attend(op, a, scale);
 }
 
 Status custom_sdpa(OpContext& op) {
@@ -368,10 +383,9 @@ Status custom_sdpa(OpContext& op) {
                                                 "dropout_p", "is_causal", "scale", "out"}));
   Attention a{.query = query, .key = key_cache, .value = value_cache, .mask = mask, .out = out, .axes = kCacheAxes};
   TRY(check(op, a));
-  const Form& form = form_for(op);
-  TRY(reserve(op, a, form));
+  TRY(reserve(op, a));
   TRY(see_cache(op, a, start, is_causal));
-  return attend(op, a, form, scale);
+  return attend(op, a, scale);
 }
 
 Status sdpa(OpContext& op) {
@@ -380,11 +394,10 @@ Status sdpa(OpContext& op) {
                {"q", "k", "v", "attn_mask", "scale", "out"}));
   Attention a{.query = query, .key = key, .value = value, .mask = mask, .out = out, .axes = kHeadAxes};
   TRY(check(op, a));
-  const Form& form = form_for(op);
-  TRY(reserve(op, a, form));
+  TRY(reserve(op, a));
   a.params.keys = narrow(key.shape[2]);
   TRY(read_mask(op, a));
-  return attend(op, a, form, scale);
+  return attend(op, a, scale);
 }
 
 }  // namespace nibble::ops

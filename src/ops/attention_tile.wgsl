@@ -1,7 +1,7 @@
 // Attention for GPUs: a workgroup of 64 lanes has eight query rows that share a key head (its heads first, then the
 // next position) and one part of the keys, 64 keys at a time, with an online softmax. For the scores a lane has a key,
 // for the weighted sum it has a vec4 of the result in as many rows as there are lanes left.
-// Bindings: query, key, value, result, perhaps mask. Lines: query4(), key4(), value4(), biased().
+// Bindings: query, key, value, result, perhaps mask. Lines: query4(), key4(), value4(), bias().
 //
 // On a discrete GPU: every key and value is read from memory once per eight rows, so a decode step with grouped heads
 // reads the cache once: it moves keys * size * 8 bytes per key head and is bound by that; with 64 keys or more per part
@@ -45,6 +45,10 @@ fn dots(first: u32, j: u32, k: vec4<f32>) -> vec4<f32> {
   let at = first * params.quads + j;
   return vec4<f32>(dot(queries[at], k), dot(queries[at + params.quads], k), dot(queries[at + 2u * params.quads], k),
                    dot(queries[at + 3u * params.quads], k));
+}
+
+fn biased(s: vec4<f32>, at: vec4<u32>, key: u32) -> vec4<f32> {
+  return s + vec4<f32>(bias(at.x, key), bias(at.y, key), bias(at.z, key), bias(at.w, key));
 }
 
 @compute @workgroup_size(64)

@@ -188,7 +188,8 @@ constexpr OpEntry kOps[] = {
      sdpa,
      {},
      "float32, float16",
-     "head sizes from 1 to 256; masks that broadcast; a row whose keys are all masked by infinity gives NaN, as in torch"},
+     "head sizes from 1 to 256; masks that broadcast; a row whose keys are all masked by infinity gives NaN, as in "
+     "torch"},
     {"sym_size.int", sym_size, {}, kAny, ""},
     {"add", sym_add, {}, "SymInt", ""},
     {"sub", sym_sub, {}, "SymInt", ""},

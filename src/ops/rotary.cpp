@@ -112,10 +112,10 @@ Result<Rotation> rotation_of(const OpContext& op, const Tensor& x, const Tensor&
     return op.fail("{} has {} columns, which do not fit heads of {} elements", cosines.arg, columns, r.size);
   }
   const std::int64_t rows = columns == 0 ? 0 : cosines.numel() / columns;
-  if (start < 0) return op.fail("{} is {}, but it must not be negative", start_arg, start);
+  if (start < 0) return fail_range(op, "{} is {}, but it must not be negative", start_arg, start);
   if (columns > 0 && (start > rows || r.positions > rows - start)) {
-    return op.fail("{} {} + {} positions reach past the {} rows of {}", start_arg, start, r.positions, rows,
-                   cosines.arg);
+    return fail_range(op, "{} {} + {} positions reach past the {} rows of {}", start_arg, start, r.positions, rows,
+                      cosines.arg);
   }
   return r;
 }

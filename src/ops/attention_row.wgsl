@@ -1,0 +1,104 @@
+// As attention_rows, where one row is all that shares a key head (a decode step without grouped heads): three idle rows
+// of four would make it slower, not faster.
+// Bindings: query, key, value, result, perhaps mask. Lines: query4(), key4(), value4(), bias().
+
+struct Params {
+  batch: u32,
+  key_heads: u32,
+  group: u32,  // heads that share a key head
+  rows: u32,
+  keys: u32,
+  size: u32,   // elements per row
+  tiles: u32,  // tiles of rows that share a key head
+  parts: u32,
+  part_keys: u32,
+  causal: u32,  // 1: row r sees the keys up to first + r
+  first: u32,
+  scale: f32,
+  quads: u32,         // vec4s per row
+  in_parts: u32,      // 1: the result is each part's largest score, sum and weighted values, for attention_merge
+  lanes_per_row: u32,
+  query_strides: vec4<u32>,  // of batch, head and row, in elements
+  key_strides: vec4<u32>,
+  mask_strides: vec4<u32>,   // the last one is of the keys
+}
+@group(0) @binding(0) var<uniform> params: Params;
+
+const LOWEST = -3.4028234e38;
+
+const FOUR = vec4<u32>(0u, 1u, 2u, 3u);
+
+fn scores(q: vec4<f32>, at: vec4<u32>, j: u32) -> vec4<f32> {
+  return vec4<f32>(dot(q, key4(at.x, j)), dot(q, key4(at.y, j)), dot(q, key4(at.z, j)), dot(q, key4(at.w, j)));
+}
+
+fn seen(s: vec4<f32>, at: u32, first: u32, end: u32) -> vec4<f32> {
+  let b = vec4<f32>(bias(at, first), bias(at, first + 1u), bias(at, first + 2u), bias(at, first + 3u));
+  return select(vec4<f32>(LOWEST), s * params.scale + b, first + FOUR < vec4<u32>(end));
+}
+
+fn weighted(w: vec4<f32>, at: vec4<u32>, j: u32) -> vec4<f32> {
+  return w.x * value4(at.x, j) + w.y * value4(at.y, j) + w.z * value4(at.z, j) + w.w * value4(at.w, j);
+}
+
+fn most(v: vec4<f32>) -> f32 {
+  return max(max(v.x, v.y), max(v.z, v.w));
+}
+
+@compute @workgroup_size(WG)
+fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
+  let i = thread_index(id, groups);
+  let head = i % params.key_heads;
+  let part = (i / params.key_heads) % params.parts;
+  let batch = i / (params.key_heads * params.parts);
+  if (batch >= params.batch) {
+    return;
+  }
+  let query_at = batch * params.query_strides.x + head * params.query_strides.y;
+  let key_at = batch * params.key_strides.x + head * params.key_strides.y;
+  let mask_at = batch * params.mask_strides.x + head * params.mask_strides.y;
+  let to = select(query_at / 4u, (query_at / params.size * params.parts + part) * (params.quads + 1u) + 1u,
+                  params.in_parts == 1u);
+  let begin = part * params.part_keys;
+  var end = min(begin + params.part_keys, params.keys);
+  if (params.causal == 1u) {
+    end = min(end, params.first + 1u);
+  }
+
+  for (var j = 0u; j < params.quads; j++) {
+    store4_result(to + j, vec4<f32>(0.0));
+  }
+  var largest = LOWEST;
+  var sum = 0.0;
+  for (var c = begin; c < end; c += 8u) {
+    let near = key_at + min(c + FOUR, vec4<u32>(end - 1u)) * params.key_strides.z;
+    let far = key_at + min(c + 4u + FOUR, vec4<u32>(end - 1u)) * params.key_strides.z;
+    var s0 = vec4<f32>(0.0);
+    var s1 = vec4<f32>(0.0);
+    for (var j = 0u; j < params.quads; j++) {
+      let q = query4(query_at, j);
+      s0 += scores(q, near, j);
+      s1 += scores(q, far, j);
+    }
+    s0 = seen(s0, mask_at, c, end);
+    s1 = seen(s1, mask_at, c + 4u, end);
+    let now = max(largest, max(most(s0), most(s1)));
+    let kept = exp(largest - now);
+    largest = now;
+    let w0 = select(vec4<f32>(0.0), exp(s0 - now), c + FOUR < vec4<u32>(end));
+    let w1 = select(vec4<f32>(0.0), exp(s1 - now), c + 4u + FOUR < vec4<u32>(end));
+    sum = sum * kept + dot(w0 + w1, vec4<f32>(1.0));
+    for (var j = 0u; j < params.quads; j++) {
+      store4_result(to + j, load4_result(to + j) * kept + weighted(w0, near, j) + weighted(w1, far, j));
+    }
+  }
+  if (params.in_parts == 1u) {
+    store4_result(to - 1u, vec4<f32>(largest, sum, 0.0, 0.0));
+    return;
+  }
+  // No keys at all give 0; keys that are all masked by infinity give 0 / 0.
+  let inverse = select(1.0 / sum, 0.0, params.keys == 0u);
+  for (var j = 0u; j < params.quads; j++) {
+    store4_result(to + j, load4_result(to + j) * inverse);
+  }
+}
