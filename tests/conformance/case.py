@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -49,6 +50,11 @@ class Case:
     outside: tuple[str, ...] = ()
     # Eager torch in place of `torch`, where that would need too much memory.
     eager: Callable[..., Any] | None = None
+
+    @property
+    def source(self) -> str:
+        """What the program is made from, beyond this file."""
+        return Path(self.torch.__code__.co_filename).read_text()
 
     def make_buffers(self) -> dict[str, np.ndarray]:
         return self.buffers(np.random.default_rng([zlib.crc32(self.name.encode()), 0]))

@@ -4,7 +4,9 @@ from conformance import (
     attention_cases,
     elementwise_cases,
     embedding_cases,
+    llm_cases,
     memory_cases,
+    minilm_cases,
     move_cases,
     op_cases,
     rows_cases,
@@ -19,5 +21,9 @@ ALL = [
     *move_cases.ALL,
     *attention_cases.ALL,
     *embedding_cases.LARGE,
+    *llm_cases.EVERYDAY,
+    *minilm_cases.ALL,
 ]
 CASES = {case.name: case for case in ALL}
+# These are exported where they are asked for.
+SLOW = {case.name: case for case in llm_cases.SLOW}

@@ -35,26 +35,31 @@ def shared_key() -> str:
     """What every program depends on: how it is made, and the packages that make it."""
     versions = [f"{name} {importlib.metadata.version(name)}" for name in ("torch", "executorch", "numpy", "torchao")]
     sources = [(HERE / name).read_text() for name in ("case.py", "reference.py")]
-    return "\n".join([*versions, *sources, inspect.getsource(exporter), inspect.getsource(export_case)])
+    makers = [inspect.getsource(function) for function in (exporter, write_function, export_case)]
+    return "\n".join([*versions, *sources, *makers])
 
 
 def key_of(case) -> str:
-    source = Path(case.torch.__code__.co_filename).read_text()
-    return hashlib.sha256(f"{case.name}\n{source}\n{shared_key()}".encode()).hexdigest()
+    return hashlib.sha256(f"{case.name}\n{case.source}\n{shared_key()}".encode()).hexdigest()
 
 
 @functools.cache
-def exporter():
-    """The exporter's parts, imported late: it takes seconds. Its fusion patterns are built once, not per program."""
+def build_patterns_once() -> None:
+    """Keeps the exporter from building its fusion patterns anew for every program, which takes seconds."""
     import executorch.backends.vulkan.patterns  # noqa: F401  (registers the patterns)
-    import torch
-    from executorch.backends.vulkan.partitioner.vulkan_partitioner import VulkanPartitioner
     from executorch.backends.vulkan.patterns.pattern_registry import fusable_patterns
-    from executorch.exir import to_edge_transform_and_lower
 
     for entry in fusable_patterns.values():
         if entry.get_graphs_fn:
             entry.get_graphs_fn = functools.lru_cache(None)(entry.get_graphs_fn)
+
+
+@functools.cache
+def exporter():
+    """The exporter's parts, imported late: it takes seconds."""
+    import torch
+    from executorch.backends.vulkan.partitioner.vulkan_partitioner import VulkanPartitioner
+    from executorch.exir import to_edge_transform_and_lower
 
     def export(module, inputs, dynamic, options):
         # The inputs are one tuple to a forward(*inputs), and so are their dynamic dimensions.
@@ -65,35 +70,40 @@ def exporter():
     return export
 
 
-def export_case(case, out: Path) -> bool:
-    """Makes the program's folder, unless it is up to date; tells whether it did."""
+def write_function(case, folder: Path):
+    """Writes a function's program; gives the calls, and their results by the way they were worked out."""
     from conformance.case import Function, as_tensor
 
+    buffers, calls = case.make_buffers(), case.make_calls()
+    example = tuple(map(as_tensor, calls[0]))
+    program = exporter()(Function(case.torch, **buffers), example, case.dynamic, case.options)
+    plan = program.executorch_program.execution_plan[0]
+    outside = tuple(operator.name for operator in plan.operators)
+    if outside != case.outside or not plan.delegates:
+        raise RuntimeError(f"{case.name}: outside the delegate are {outside}, but it should be {case.outside}")
+    with open(folder / "model.pte", "wb") as file:
+        program.write_to_file(file)
+    return calls, {"torch": case.run_torch(buffers, calls), "numpy": case.run_numpy(buffers, calls)}
+
+
+def export_case(case, out: Path) -> bool:
+    """Makes the program's folder, unless it is up to date; tells whether it did."""
     folder, key = out / case.name, key_of(case)
     with contextlib.suppress(OSError, ValueError):
         if json.loads((folder / "case.json").read_text())["key"] == key:
             return False
 
+    build_patterns_once()
     new = out / f".{case.name}.{os.getpid()}"
     new.mkdir(parents=True, exist_ok=True)
     try:
-        buffers, calls = case.make_buffers(), case.make_calls()
-        example = tuple(map(as_tensor, calls[0]))
-        program = exporter()(Function(case.torch, **buffers), example, case.dynamic, case.options)
-        plan = program.executorch_program.execution_plan[0]
-        outside = tuple(operator.name for operator in plan.operators)
-        if outside != case.outside or not plan.delegates:
-            raise RuntimeError(f"{case.name}: outside the delegate are {outside}, but it should be {case.outside}")
-        with open(new / "model.pte", "wb") as file:
-            program.write_to_file(file)
-        for way, results in (("torch", case.run_torch(buffers, calls)), ("numpy", case.run_numpy(buffers, calls))):
-            for call, arrays in enumerate(results):
+        # A whole model has its own way to be exported.
+        calls, results = case.write(new) if hasattr(case, "write") else write_function(case, new)
+        for way, made in (("in", calls), *results.items()):
+            for call, arrays in enumerate(made):
                 for index, array in enumerate(arrays):
                     np.save(new / f"{way}{call}_{index}.npy", array)
-        for call, arrays in enumerate(calls):
-            for index, array in enumerate(arrays):
-                np.save(new / f"in{call}_{index}.npy", array)
-        facts = {"key": key, "calls": len(calls), "inputs": len(calls[0]), "outputs": len(results[0])}
+        facts = {"key": key, "calls": len(calls), "inputs": len(calls[0]), "outputs": len(results["torch"][0])}
         (new / "case.json").write_text(json.dumps(facts, indent=1))
         shutil.rmtree(folder, ignore_errors=True)
         new.rename(folder)
