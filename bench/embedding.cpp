@@ -121,28 +121,6 @@ void whole_call(Report& report, const Model& model, int rounds) {
 
 // --- loading, in processes of their own, so that peaks are theirs ---
 
-std::uint64_t status_kb(const char* field) {
-  std::ifstream file("/proc/self/status");
-  std::string word;
-  std::uint64_t value = 0;
-  while (file >> word) {
-    if (word == field) file >> value;
-  }
-  return value;
-}
-
-/// Runs `load` on an open device and prints: seconds, peak KB above the open device.
-template <class F>
-void measure_load(F&& load) {
-  const auto before = status_kb("VmRSS:");
-  std::ofstream("/proc/self/clear_refs") << "5";  // the peak starts anew here
-  const auto start = std::chrono::steady_clock::now();
-  load();
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  fmt::print("{} {}\n", took.count(),
-             static_cast<std::int64_t>(status_kb("VmHWM:")) - static_cast<std::int64_t>(before));
-}
-
 void load_plain(const std::string& path, const Device& device) {
   auto& gpu = *device.state->gpu;
   const auto& w = gpu::wgpu();
@@ -169,30 +147,13 @@ void load_plain(const std::string& path, const Device& device) {
   });
 }
 
-struct Load {
-  double seconds = 0;
-  double peak_mb = 0;
-};
-
-Load child(const std::string& self, const std::string& mode, const std::string& path, const std::string& device) {
-  const auto command = fmt::format("'{}' --{} '{}' --device '{}'", self, mode, path, device);
-  FILE* pipe = ::popen(command.c_str(), "r");
-  Load load;
-  double kb = 0;
-  if (pipe == nullptr || std::fscanf(pipe, "%lf %lf", &load.seconds, &kb) != 2)
-    die("the load in a process of its own failed");
-  ::pclose(pipe);
-  load.peak_mb = kb / 1024;
-  return load;
-}
-
 void loads(Report& report, const std::string& self, const std::string& path, const std::string& device, int rounds) {
   std::vector<double> ours;
   std::vector<double> plain;
   double peak = 0;
   for (int i = 0; i < rounds; ++i) {
-    const auto a = child(self, "load", path, device);
-    const auto b = child(self, "load-plain", path, device);
+    const auto a = measure_in_child(self, "load", path, device);
+    const auto b = measure_in_child(self, "load-plain", path, device);
     ours.push_back(a.seconds);
     plain.push_back(b.seconds);
     peak = std::max(peak, a.peak_mb);

@@ -130,4 +130,41 @@ void RawDispatch::run_and_read(std::size_t index, std::uint64_t bytes, std::byte
   readback_.release();
 }
 
+namespace {
+
+std::uint64_t status_kb(const char* field) {
+  std::ifstream file("/proc/self/status");
+  std::string word;
+  std::uint64_t value = 0;
+  while (file >> word) {
+    if (word == field) file >> value;
+  }
+  return value;
+}
+
+}  // namespace
+
+void measure_load(const std::function<void()>& load) {
+  const auto before = status_kb("VmRSS:");
+  std::ofstream("/proc/self/clear_refs") << "5";  // the peak starts anew here
+  const auto start = std::chrono::steady_clock::now();
+  load();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  fmt::print("{} {}\n", took.count(),
+             static_cast<std::int64_t>(status_kb("VmHWM:")) - static_cast<std::int64_t>(before));
+}
+
+Load measure_in_child(const std::string& self, const std::string& mode, const std::string& path,
+                      const std::string& device) {
+  const auto command = fmt::format("'{}' --{} '{}' --device '{}'", self, mode, path, device);
+  FILE* pipe = ::popen(command.c_str(), "r");
+  Load load;
+  double kb = 0;
+  if (pipe == nullptr || std::fscanf(pipe, "%lf %lf", &load.seconds, &kb) != 2)
+    die("the load in a process of its own failed");
+  ::pclose(pipe);
+  load.peak_mb = kb / 1024;
+  return load;
+}
+
 }  // namespace nibble::bench

@@ -63,6 +63,18 @@ class RawDispatch {
 /// Several dispatches, one after the other, in one submission.
 void run_in_order(gpu::Device& device, const std::deque<RawDispatch>& dispatches);
 
+/// Runs `load` and prints: seconds, peak KB above what the process had before.
+void measure_load(const std::function<void()>& load);
+
+struct Load {
+  double seconds = 0;
+  double peak_mb = 0;
+};
+
+/// What measure_load prints in a process of its own: `self --mode path --device device`.
+Load measure_in_child(const std::string& self, const std::string& mode, const std::string& path,
+                      const std::string& device);
+
 /// Ends the program with a sentence: a benchmark that cannot measure has nothing to say.
 [[noreturn]] void die(const std::string& message);
 
