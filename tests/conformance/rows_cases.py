@@ -92,9 +92,7 @@ SOFTMAX = [
         lambda rng: [(floats(rng, n, k, 3),) for n, k in LENGTHS],
         dynamic=DYNAMIC,
     ),
-    softmax_case(
-        "softmax_dynamic_last", (1,), lambda rng: [(floats(rng, n, k),) for n, k in LENGTHS], dynamic=DYNAMIC
-    ),
+    softmax_case("softmax_dynamic_last", (1,), lambda rng: [(floats(rng, n, k),) for n, k in LENGTHS], dynamic=DYNAMIC),
     softmax_case(
         "softmax_half",
         (0, 1),
@@ -222,7 +220,12 @@ EXTREMES = [
         "extremes_nan",
         (1,),
         lambda rng: [
-            (np.array([[1, np.nan, 3, np.nan], [np.inf, 2, -np.inf, np.inf], [-np.inf] * 4, [-5, -6, -7, -0.5]], np.float32),)
+            (
+                np.array(
+                    [[1, np.nan, 3, np.nan], [np.inf, 2, -np.inf, np.inf], [-np.inf] * 4, [-5, -6, -7, -0.5]],
+                    np.float32,
+                ),
+            )
         ],
     ),
     extremes_case(
