@@ -19,7 +19,7 @@ struct Params {
   scale: f32,
   quads: u32,         // vec4s per row
   in_parts: u32,      // 1: the result is each part's largest score, sum and weighted values, for attention_merge
-  lanes_per_row: u32,
+  lanes_per_row: u32,  // for attention_tile
   query_strides: vec4<u32>,  // of batch, head and row, in elements
   key_strides: vec4<u32>,
   mask_strides: vec4<u32>,   // the last one is of the keys

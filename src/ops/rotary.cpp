@@ -192,6 +192,7 @@ Status rope_update_cache(OpContext& op) {
       op.args<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, std::int64_t, std::int64_t, std::int64_t, Out>(
           {"xq", "xk", "value", "freqs_cos", "freqs_sin", "key_cache", "value_cache", "start_pos", "rope_start", "form",
            "out"}));
+  if (form != 0 && form != 1) return op.fail("form is {}, but it must be 0 or 1", form);
   const bool halves = form == 1;
   TRY_ASSIGN(const auto r, rotation_of(op, xq, cosines, sines, table_start, "rope_start", halves));
   TRY(expect_floats(op, {&xk, &value, &key_cache, &value_cache, &out}));

@@ -162,7 +162,12 @@ def rotated_into_caches(rng, hq, hk, size, form, dtype="float32") -> Built:
 
 
 for form in (0, 1):
-    for hq, hk, size, dtype in ((4, 2, 16, "float32"), (3, 1, 6, "float32"), (4, 2, 20, "float16"), (2, 1, 2, "float16")):
+    for hq, hk, size, dtype in (
+        (4, 2, 16, "float32"),
+        (3, 1, 6, "float32"),
+        (4, 2, 20, "float16"),
+        (2, 1, 2, "float16"),
+    ):
         BUILDERS[f"rotated_into_caches_{form}_{size}_{dtype}"] = lambda rng, a=(hq, hk, size, form, dtype): (
             rotated_into_caches(rng, *a)
         )

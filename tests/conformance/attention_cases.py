@@ -124,13 +124,19 @@ ROTARY = [
         torch=lambda m, *inputs: tuple(et_vk.apply_rotary_emb_interleaved(x, f) for x, f in in_chunks(inputs, 2)),
         numpy=interleaved_numpy,
         calls=lambda rng: [
-            (floats(rng, 2, 3, 8), floats(rng, 3, 8), floats(rng, 1, 5, 6), floats(rng, 1, 5, 3, 2), floats(rng, 1, 1, 2),
-             floats(rng, 1, 2))
+            (
+                floats(rng, 2, 3, 8),
+                floats(rng, 3, 8),
+                floats(rng, 1, 5, 6),
+                floats(rng, 1, 5, 3, 2),
+                floats(rng, 1, 1, 2),
+                floats(rng, 1, 2),
+            )
         ],
         rtol=1e-5,
         atol=1e-5,
     ),
-]  # fmt: skip
+]
 
 # --- attention over whole tensors: batch, heads, rows, keys, elements ---
 
@@ -213,7 +219,9 @@ SDPA = [
         name="sdpa_dynamic",
         torch=lambda m, q, k, v: et_vk.sdpa(q, k, v),
         numpy=lambda m, q, k, v: attention(q, k, v),
-        calls=lambda rng: [qkv(rng, 1, 2, n, k, 16) for n, k in ((3, 4), (32, 300), (1, 1), (1, 300), (0, 5), (5, 257))],
+        calls=lambda rng: [
+            qkv(rng, 1, 2, n, k, 16) for n, k in ((3, 4), (32, 300), (1, 1), (1, 300), (0, 5), (5, 257))
+        ],
         dynamic=({2: N}, {2: Dim("k", max=300)}, {2: Dim("k", max=300)}),
         rtol=1e-5,
         atol=2e-5,

@@ -46,7 +46,7 @@ def attention(q: np.ndarray, k: np.ndarray, v: np.ndarray, bias=0.0, scale: floa
 
 
 def cached_attention(q, k, v, k_cache, v_cache, start: int, scale: float | None = None) -> np.ndarray:
-    """Writes k and v [batch, row, head, element] to the caches from `start` on; row r then sees keys up to start + r."""
+    """Writes k and v [batch, row, head, element] to the caches from `start` on; row r sees keys up to start + r."""
     rows = q.shape[1]
     k_cache[:, start : start + rows] = k
     v_cache[:, start : start + rows] = v
