@@ -44,9 +44,7 @@ class PlanMaker {
   Status check_names() const {
     std::vector<std::string_view> missing;
     for (const auto& node : plan_->graph_.nodes) {
-      // Ops of our own are for passes to make.
-      const bool is_known = find(node.op) != nullptr && !node.op.starts_with("nibble.");
-      if (!is_known && std::ranges::find(missing, node.op) == missing.end()) missing.push_back(node.op);
+      if (find(node.op) == nullptr && std::ranges::find(missing, node.op) == missing.end()) missing.push_back(node.op);
     }
     if (!missing.empty()) {
       return fail(ErrorCode::unsupported, "the program uses {} that Nibble does not have: {}",
