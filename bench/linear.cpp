@@ -68,12 +68,10 @@ void measure(Report& report, const Model& model, Shape2 shape, std::uint32_t row
   std::array<std::uint32_t, 3> rung_grid{shape.columns / 2, rows, 1};
   if (is_tile) rung_grid = {shape.columns / 64, (rows + 63) / 64, 1};
   const auto& rung_shader = is_tile ? wgsl::linear_tile_first_rung : wgsl::linear_row_first_rung;
-  RawDispatch rung(device,
-                   {"first rung",
-                    std::string(rung_shader.body),
-                    {Access::read, Access::read, Access::read, Access::read_write},
-                    {}},
-                   buffers, rung_grid, std::as_bytes(std::span(rung_params)));
+  RawDispatch rung(
+      device,
+      {"first rung", std::string(rung_shader.body), {Access::read, Access::read, Access::read, Access::read_write}, {}},
+      buffers, rung_grid, std::as_bytes(std::span(rung_params)));
 
   const std::uint32_t quads = shape.columns * (shape.depth / 32);
   const std::array<std::uint32_t, 4> copy_params{quads, 0, 0, 0};

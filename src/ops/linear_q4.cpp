@@ -84,8 +84,7 @@ Status linear_q4gsw(OpContext& op) {
 }
 
 Status linear_qcs4w(OpContext& op) {
-  TRY_BIND((x, weight, scales, out),
-           op.args<Tensor, Tensor, Tensor, Out>({"self", "weight", "scales", "out"}));
+  TRY_BIND((x, weight, scales, out), op.args<Tensor, Tensor, Tensor, Out>({"self", "weight", "scales", "out"}));
   const std::int64_t depth = last_dim(x);
   TRY_ASSIGN(auto p, q4_product(op, x, weight, std::max<std::int64_t>(1, depth)));
   TRY(check_float(op, scales));
@@ -122,12 +121,17 @@ Status linear_dq8ca_q4gsw(OpContext& op) {
     std::uint32_t count;
     std::uint32_t depth;
   };
+  const Params params{static_cast<std::uint32_t>(x.numel()), p.params.depth};
   op.need_scratch(Size::bytes(op.bound(x), DType::f32));
-  TRY(op.dispatch({.shader = wgsl::quantize_rows,
-                   .bind = {op.read("x", x), op.read("factor", input_scales), op.read("zero", input_zp),
-                            op.write_scratch("result", Elem::f32)},
-                   .params = params_of(Params{static_cast<std::uint32_t>(x.numel()), p.params.depth}),
-                   .threads = Size::of(x.shape).div_up(4).unchecked()}));
+  const Kernel rounding{.shader = wgsl::quantize_rows,
+                        .bind = {op.read("x", x), op.read("factor", input_scales), op.read("zero", input_zp),
+                                 op.write_scratch("result", Elem::f32)},
+                        .params = params_of(params),
+                        .threads = Size::of(x.shape).div_up(4).unchecked()};
+  Kernel small = rounding;
+  small.threads = 1;
+  TRY(op.prepare(small));
+  TRY(op.dispatch(rounding));
   p.x = op.read_scratch("x", Elem::f32);
   p.scales = op.read("scales", scales);
   p.factor = op.read("factor", input_scales);

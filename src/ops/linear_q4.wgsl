@@ -60,7 +60,8 @@ fn columns(i: u32, x: Step, eights: X, scales: u32) -> X {
 
 @compute @workgroup_size(WG)
 fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
-  var place = place_of(thread_index(id, groups), ROWS, select(16u, 32u, WIDE == 1u));
+  // The lanes of a vector share their rows of x, which stay in the nearest cache.
+  var place = place_by_columns(thread_index(id, groups), ROWS, select(16u, 32u, WIDE == 1u));
   if (place.batch >= params.batches) {
     return;
   }

@@ -64,8 +64,8 @@ Status bmm(OpContext& op) {
 }
 
 Status addmm(OpContext& op) {
-  TRY_BIND((self, mat1, mat2, beta, alpha, out), op.args<Tensor, Tensor, Tensor, Number, Number, Out>(
-                                                     {"self", "mat1", "mat2", "beta", "alpha", "out"}));
+  TRY_BIND((self, mat1, mat2, beta, alpha, out),
+           op.args<Tensor, Tensor, Tensor, Number, Number, Out>({"self", "mat1", "mat2", "beta", "alpha", "out"}));
   // With beta 0, self does not count, not even where it is infinite or no number.
   const auto addend = beta.value == 0 ? std::nullopt : std::optional(self);
   return multiply_matrices(op, mat1, mat2, 2, addend, static_cast<float>(beta.value), static_cast<float>(alpha.value),
@@ -73,8 +73,8 @@ Status addmm(OpContext& op) {
 }
 
 Status linear(OpContext& op) {
-  TRY_BIND((input, weight, bias, out), op.args<Tensor, Tensor, std::optional<Tensor>, Out>(
-                                           {"input", "weight", "bias", "out"}));
+  TRY_BIND((input, weight, bias, out),
+           op.args<Tensor, Tensor, std::optional<Tensor>, Out>({"input", "weight", "bias", "out"}));
   TRY(check_float(op, weight));
   if (weight.rank() != 2) return op.fail("weight must have 2 dimensions, but its shape is {}", weight.shape);
   const std::int64_t columns = weight.shape[0];

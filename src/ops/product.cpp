@@ -127,90 +127,108 @@ bool has_whole_quads(const Product& p) {
   return true;
 }
 
-}  // namespace
+/// Up to how many rows the kernels for few are better. A CPU adapter's tile of 4 rows takes less than twice the time of
+/// one row. On a GPU the tile's 32 rows are mostly idle then, and few rows are read from cache, again and again.
+std::uint32_t few_rows(const OpContext& op) { return op.profile().kind == AdapterKind::cpu ? 1 : 4; }
 
-Status multiply(OpContext& op, Product p) {
+// Which kernel, and why:
+//   flat  any adapter: float16 whose rows are no whole quads, where one thread must make what lies in a word
+//   linear_q4, product  CPU adapters: no barrier, and as much in registers as there is to share, as each lane's loads
+//   are
+//         what costs. A workgroup is one vector of lanes, so that few rows still make work for all cores
+//   row   GPUs, few rows: the weights are read once, in runs of memory, by as many lanes as there are
+//   tile  GPUs, many rows: weights and x are shared through workgroup memory
+Status emit(OpContext& op, Product p, bool only_prepare) {
+  const auto send = [&](const Kernel& kernel) { return only_prepare ? op.prepare(kernel) : op.dispatch(kernel); };
   const bool by_quads = has_whole_quads(p);
   const bool is_half = p.results[0]->format.elem == Elem::f16;
+  const bool is_flat = is_half && !by_quads;
   const bool is_cpu = op.profile().kind == AdapterKind::cpu;
-  const bool is_tile = !is_cpu && p.params.rows > 4;
-  const bool by_words = has_whole_words(p) && (by_quads || !is_half) && !is_tile;
+  const bool is_few = p.params.rows <= few_rows(op);
+  const bool by_words = has_whole_words(p) && !is_flat && (is_cpu || is_few);
   Bindings bind{p.x, is_q4(p.weights) ? p.weight.raw(by_words ? Elem::words4 : Elem::words) : p.weight};
   if (p.scales) bind.add(*p.scales);
   if (p.factor) bind.add(*p.factor);
   if (p.addend) bind.add(*p.addend);
   for (const auto& result : p.results) {
-    if (result) bind.add(by_quads || is_half ? *result : result->lanes(1));
+    if (result) bind.add(by_quads || is_flat ? *result : result->lanes(1));
   }
   const std::string_view common = wgsl::product_params.body;
+  const std::string_view weights = by_words ? wgsl::chunk_q4.body : loader(p.weights);
   const std::string_view finish = p.factor && p.addend ? kFactorAndAddend
                                   : p.factor           ? kFactor
                                   : p.addend           ? kAddend
                                                        : kScale;
   const std::string_view put = p.results[2] ? kPutThree : p.results[1] ? kPutTwo : by_quads ? kPutQuads : kPutElements;
   const OverrideValue x_aligned{"X_ALIGNED", p.params.depth % 4 == 0 ? 1.0 : 0.0};
-  const OverrideValue gated{"GATED", p.is_gated ? 1.0 : 0.0};
-  const OverrideValue swapped{"SWAPPED", p.weights == Weights::q4_swapped ? 1.0 : 0.0};
   const OverrideValue quads{"WEIGHT_QUADS", has_weight_quads(p) ? 1.0 : 0.0};
+  const OverrideValue swapped{"SWAPPED", p.weights == Weights::q4_swapped ? 1.0 : 0.0};
+  const OverrideValue gated{"GATED", p.is_gated ? 1.0 : 0.0};
 
-  if (is_half && !by_quads) {
+  if (is_flat) {
     const Size elements = Size(p.params.batches) * p.params.rows * p.params.sections[0].result_width;
-    return op.dispatch({.shader = wgsl::product_flat,
-                        .bind = bind,
-                        .params = params_of(p.params),
-                        .threads = elements.div_up(4).unchecked(),
-                        .overrides = {x_aligned, quads, swapped},
-                        .lines = {common, loader(p.weights), finish, kPutNothing}});
+    return send({.shader = wgsl::product_flat,
+                 .bind = bind,
+                 .params = params_of(p.params),
+                 .threads = only_prepare ? 1 : elements.div_up(4).unchecked(),
+                 .overrides = {x_aligned, quads, swapped},
+                 .lines = {common, weights, finish, kPutNothing}});
   }
   if (is_cpu) {
-    // No barrier, and as much in registers as there is to share: each lane's loads are what costs. A workgroup is one
-    // vector of lanes, so that few rows still make work for all cores.
-    const bool is_one = p.params.rows == 1;
-    const bool is_wide = by_words && !is_one;
-    const auto threads = set_tiles(p, is_one ? 1 : 4, is_wide ? 32 : 16);
-    const std::string_view rows = is_one ? kOneRow : kFourRows;
+    const bool is_wide = by_words && !is_few;
+    const auto threads = set_tiles(p, is_few ? 1 : 4, is_wide ? 32 : 16);
+    const std::string_view rows = is_few ? kOneRow : kFourRows;
+    const OverrideValue wide{"WIDE", is_wide ? 1.0 : 0.0};
+    const OverrideValue scales_aligned{"SCALES_ALIGNED", has_scale_quads(p) ? 1.0 : 0.0};
     if (by_words) {
-      return op.dispatch({.shader = wgsl::linear_q4,
-                          .bind = bind,
-                          .params = params_of(p.params),
-                          .threads = threads,
-                          .workgroup = 8,
-                          .whole_groups = true,
-                          .overrides = {x_aligned,
-                                        swapped,
-                                        gated,
-                                        {"WIDE", is_wide ? 1.0 : 0.0},
-                                        {"SCALES_ALIGNED", has_scale_quads(p) ? 1.0 : 0.0}},
-                          .lines = {common, rows, finish, put}});
+      return send({.shader = wgsl::linear_q4,
+                   .bind = bind,
+                   .params = params_of(p.params),
+                   .threads = threads,
+                   .workgroup = 8,
+                   .whole_groups = true,
+                   .overrides = {x_aligned, swapped, gated, wide, scales_aligned},
+                   .lines = {common, rows, finish, put}});
     }
-    return op.dispatch({.shader = wgsl::product,
-                        .bind = bind,
-                        .params = params_of(p.params),
-                        .threads = threads,
-                        .workgroup = 8,
-                        .whole_groups = true,
-                        .overrides = {x_aligned, quads, swapped, gated},
-                        .lines = {common, loader(p.weights), rows, finish, put}});
+    return send({.shader = wgsl::product,
+                 .bind = bind,
+                 .params = params_of(p.params),
+                 .threads = threads,
+                 .workgroup = 8,
+                 .whole_groups = true,
+                 .overrides = {x_aligned, quads, swapped, gated},
+                 .lines = {common, weights, rows, finish, put}});
   }
-  if (is_tile) {
-    return op.dispatch({.shader = wgsl::product_tile,
-                        .bind = bind,
-                        .params = params_of(p.params),
-                        .threads = (Size(set_tiles(p, 32, 64)) * 128).unchecked(),
-                        .workgroup = 128,
-                        .whole_groups = true,
-                        .overrides = {x_aligned, quads, swapped, gated},
-                        .lines = {common, loader(p.weights), finish, put}});
+  if (is_few) {
+    return send({.shader = wgsl::product_row,
+                 .bind = bind,
+                 .params = params_of(p.params),
+                 .threads = (Size(set_tiles(p, 1, 4)) * 64).unchecked(),
+                 .workgroup = 64,
+                 .whole_groups = true,
+                 .overrides = {x_aligned, quads, swapped, gated},
+                 .lines = {common, weights, by_words ? "" : kQuadChunks, finish, put}});
   }
-  return op.dispatch(
-      {.shader = wgsl::product_row,
-       .bind = bind,
-       .params = params_of(p.params),
-       .threads = (Size(set_tiles(p, 1, 4)) * 64).unchecked(),
-       .workgroup = 64,
-       .whole_groups = true,
-       .overrides = {x_aligned, quads, swapped, gated},
-       .lines = {common, by_words ? wgsl::chunk_q4.body : loader(p.weights), by_words ? "" : kQuadChunks, finish, put}});
+  return send({.shader = wgsl::product_tile,
+               .bind = bind,
+               .params = params_of(p.params),
+               .threads = (Size(set_tiles(p, 32, 64)) * 128).unchecked(),
+               .workgroup = 128,
+               .whole_groups = true,
+               .overrides = {x_aligned, quads, swapped, gated},
+               .lines = {common, weights, finish, put}});
+}
+
+}  // namespace
+
+Status multiply(OpContext& op, const Product& p) {
+  // A call with fewer rows than the largest may want the other kernel: it is compiled at load, too.
+  if (p.params.rows > few_rows(op)) {
+    Product few = p;
+    few.params.rows = 1;
+    TRY(emit(op, few, true));
+  }
+  return emit(op, p, false);
 }
 
 Result<std::uint32_t> rows_of(OpContext& op, const Tensor& x, std::int64_t depth) {

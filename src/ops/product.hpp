@@ -52,7 +52,7 @@ struct Product {
   bool is_gated = false;  ///< silu(section 0) * section 1
 };
 
-Status multiply(OpContext& op, Product product);
+Status multiply(OpContext& op, const Product& product);
 
 /// Rows of x, if its last dimension is `depth` and out's shape is x's with `width` in its place.
 Result<std::uint32_t> rows_of(OpContext& op, const Tensor& x, std::int64_t depth);

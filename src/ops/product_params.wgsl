@@ -41,24 +41,32 @@ struct Place {
   column: u32,  // in the section
 }
 
-// Neighbouring tiles share their columns, so their weights are read while they are in the cache.
-fn place_of(tile: u32, tile_rows: u32, tile_columns: u32) -> Place {
-  let row_tile = tile % params.row_tiles;
-  let rest = tile / params.row_tiles;
-  let column_tile = rest % params.column_tiles;
+fn place_at(batch: u32, row: u32, column_tile: u32, tile_columns: u32) -> Place {
   var section = 0u;
   var before = 0u;
-  for (var s = 0u; s < 2u; s++) {
-    if (column_tile >= params.sections[s].tiles_end) {
-      section = s + 1u;
-      before = params.sections[s].tiles_end;
+  if (GATED == 0u) {
+    for (var s = 0u; s < 2u; s++) {
+      if (column_tile >= params.sections[s].tiles_end) {
+        section = s + 1u;
+        before = params.sections[s].tiles_end;
+      }
     }
   }
-  if (GATED == 1u) {
-    section = 0u;
-    before = 0u;
-  }
-  return Place(rest / params.column_tiles, section, row_tile * tile_rows, (column_tile - before) * tile_columns);
+  return Place(batch, section, row, (column_tile - before) * tile_columns);
+}
+
+// Neighbouring tiles share their rows.
+fn place_by_columns(tile: u32, tile_rows: u32, tile_columns: u32) -> Place {
+  let rest = tile / params.column_tiles;
+  return place_at(rest / params.row_tiles, rest % params.row_tiles * tile_rows, tile % params.column_tiles,
+                  tile_columns);
+}
+
+// Neighbouring tiles share their columns.
+fn place_by_rows(tile: u32, tile_rows: u32, tile_columns: u32) -> Place {
+  let rest = tile / params.row_tiles;
+  return place_at(rest / params.column_tiles, tile % params.row_tiles * tile_rows, rest % params.column_tiles,
+                  tile_columns);
 }
 
 // Four neighbours of a row of x; zero past its end.

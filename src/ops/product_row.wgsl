@@ -14,7 +14,7 @@ var<workgroup> sums: array<vec4<f32>, LANES>;
 @compute @workgroup_size(LANES)
 fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) id: vec3<u32>,
         @builtin(num_workgroups) groups: vec3<u32>) {
-  var place = place_of(group_index(id, groups), 1u, 4u);
+  var place = place_by_rows(group_index(id, groups), 1u, 4u);
   if (place.batch >= params.batches) {
     return;
   }

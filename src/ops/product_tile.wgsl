@@ -17,7 +17,7 @@ var<workgroup> weight_tile: array<vec4<f32>, 512>;  // [k, four columns]
 @compute @workgroup_size(128)
 fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) id: vec3<u32>,
         @builtin(num_workgroups) groups: vec3<u32>) {
-  var place = place_of(group_index(id, groups), TILE_ROWS, TILE_COLUMNS);
+  var place = place_by_rows(group_index(id, groups), TILE_ROWS, TILE_COLUMNS);
   if (place.batch >= params.batches) {
     return;
   }

@@ -146,9 +146,8 @@ TEST_P(LinearTest, q4_of_any_shape) {
         const auto out = p.activation(dtype, {rows, columns});
         const auto weight = p.filled(DType::u8, {columns, (depth + 1) / 2}, w.packed);
         const auto scales = p.filled(DType::f32, {depth / group, pitch}, w.scales);
-        p.op("et_vk.linear_q4gsw.default",
-             {in, weight, scales, p.integer(group), has_bias ? p.filled(DType::f32, {columns + 2}, bias) : p.null(),
-              out});
+        p.op("et_vk.linear_q4gsw.default", {in, weight, scales, p.integer(group),
+                                            has_bias ? p.filled(DType::f32, {columns + 2}, bias) : p.null(), out});
         p.output(out);
         Floats wanted = product(x, w.values, depth);
         for (std::size_t i = 0; has_bias && i < wanted.size(); ++i) {
