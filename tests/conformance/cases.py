@@ -22,8 +22,8 @@ ALL = [
     *attention_cases.ALL,
     *embedding_cases.LARGE,
     *llm_cases.EVERYDAY,
-    *minilm_cases.ALL,
+    minilm_cases.SINGLE,
 ]
 CASES = {case.name: case for case in ALL}
 # These are exported where they are asked for.
-SLOW = {case.name: case for case in llm_cases.SLOW}
+SLOW = {case.name: case for case in (*llm_cases.SLOW, minilm_cases.BATCH)}

@@ -158,4 +158,5 @@ def text() -> list[str]:
     return list(lines)
 
 
-ALL = [MiniLmCase("minilm_single", 1), MiniLmCase("minilm_batch", 4)]
+SINGLE = MiniLmCase("minilm_single", 1)
+BATCH = MiniLmCase("minilm_batch", 4)
