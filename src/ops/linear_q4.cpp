@@ -8,8 +8,9 @@ namespace nibble::ops {
 namespace {
 
 Status check_weight(const OpContext& op, const Tensor& weight, std::int64_t depth, std::int64_t group_size) {
-  if (weight.dtype != DType::u8 || weight.rank() != 2 || weight.shape[1] != (depth + 1) / 2) {
-    return op.fail("{} must be uint8 of shape [columns, {}] for a depth of {}, but it is {} {}", weight.arg,
+  // The exporter pads rows to whole words where the depth is no multiple of 8.
+  if (weight.dtype != DType::u8 || weight.rank() != 2 || weight.shape[1] < (depth + 1) / 2) {
+    return op.fail("{} must be uint8 of shape [columns, {} or more] for a depth of {}, but it is {} {}", weight.arg,
                    (depth + 1) / 2, depth, weight.dtype, weight.shape);
   }
   if (group_size <= 0 || depth % group_size != 0) {

@@ -87,12 +87,15 @@ std::string_view loader(Weights w) {
 
 /// The weights are read by whole words: 32 nibbles, all of one group.
 bool has_whole_words(const Product& p) {
-  return is_q4(p.weights) && p.params.depth % 32 == 0 && p.params.group_size % 32 == 0;
+  return is_q4(p.weights) && p.params.depth % 32 == 0 && p.params.group_size % 32 == 0 &&
+         2 * p.params.weight_pitch == p.params.depth;
 }
 
 /// Four neighbouring weights are loaded at once.
 bool has_weight_quads(const Product& p) {
-  if (is_q4(p.weights)) return p.params.depth % 8 == 0 && p.params.group_size % 4 == 0;
+  if (is_q4(p.weights)) {
+    return p.params.weight_pitch % 4 == 0 && p.params.depth % 4 == 0 && p.params.group_size % 4 == 0;
+  }
   return p.params.weight_pitch % 4 == 0 && p.params.weight_batch % 4 == 0;
 }
 

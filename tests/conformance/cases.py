@@ -11,12 +11,15 @@ from conformance import (
     op_cases,
     rows_cases,
 )
+from conformance import embedding_cases, memory_cases, op_cases
+from conformance import linear_cases
 
 ALL = [
     *embedding_cases.SMALL,
     *op_cases.ALL,
     *rows_cases.ALL,
     *elementwise_cases.ALL,
+    *linear_cases.ALL,
     *memory_cases.ALL,
     *move_cases.ALL,
     *attention_cases.ALL,
