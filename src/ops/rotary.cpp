@@ -193,6 +193,9 @@ Status rope_update_cache(OpContext& op) {
           {"xq", "xk", "value", "freqs_cos", "freqs_sin", "key_cache", "value_cache", "start_pos", "rope_start", "form",
            "out"}));
   if (form != 0 && form != 1) return op.fail("form is {}, but it must be 0 or 1", form);
+  // First: of a position past the end, the tables show only that their slice came out short.
+  TRY(check_cache_write(op, xk, key_cache, start));
+  TRY(check_cache_write(op, value, value_cache, start));
   const bool halves = form == 1;
   TRY_ASSIGN(const auto r, rotation_of(op, xq, cosines, sines, table_start, "rope_start", halves));
   TRY(expect_floats(op, {&xk, &value, &key_cache, &value_cache, &out}));
@@ -201,8 +204,6 @@ Status rope_update_cache(OpContext& op) {
     return op.fail("xq has shape {}, xk {} and value {}, but they must agree and have a batch of 1", xq.shape, xk.shape,
                    value.shape);
   }
-  TRY(check_cache_write(op, xk, key_cache, start));
-  TRY(check_cache_write(op, value, value_cache, start));
   TRY(op.set_shape(out, xq.shape));
   Params params = r.params();
   const std::uint64_t row = Size::from_signed(xk.shape[2] * r.size).unchecked();
