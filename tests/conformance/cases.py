@@ -4,6 +4,7 @@ from conformance import (
     attention_cases,
     elementwise_cases,
     embedding_cases,
+    linear_cases,
     llm_cases,
     memory_cases,
     minilm_cases,
@@ -11,8 +12,6 @@ from conformance import (
     op_cases,
     rows_cases,
 )
-from conformance import embedding_cases, memory_cases, op_cases
-from conformance import linear_cases
 
 ALL = [
     *embedding_cases.SMALL,
