@@ -136,7 +136,8 @@ constexpr Shape4 kShapes[] = {{1, 64, 64, 32},  {1, 64, 36, 64},   {1, 2048, 20,
 TEST_P(LinearTest, q4_of_any_shape) {
   for (const auto& [rows, depth, columns, group] : kShapes) {
     for (const DType dtype : {DType::f32, DType::f16}) {
-      for (const bool has_bias : {false, true}) {
+      // Compiling is what takes the time here: with a bias or without, not both.
+      for (const bool has_bias : {(rows + columns) % 2 == 0}) {
         Program p;
         const auto pitch = columns % 2 == 0 ? columns : columns + 3;
         const Q4 w(p, depth, columns, group, pitch);
