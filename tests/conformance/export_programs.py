@@ -31,16 +31,24 @@ DEFAULT_OUT = HERE.parents[1] / "build" / "programs"
 
 
 @functools.cache
-def shared_key() -> str:
-    """What every program depends on: how it is made, and the packages that make it."""
-    versions = [f"{name} {importlib.metadata.version(name)}" for name in ("torch", "executorch", "numpy", "torchao")]
+def packages() -> str:
+    """What makes every program."""
+    names = ("torch", "executorch", "numpy", "torchao")
+    return "\n".join(f"{name} {importlib.metadata.version(name)}" for name in names)
+
+
+@functools.cache
+def function_sources() -> str:
+    """What the program of a function depends on, beyond its own file."""
     sources = [(HERE / name).read_text() for name in ("case.py", "reference.py")]
-    makers = [inspect.getsource(function) for function in (exporter, write_function, export_case)]
-    return "\n".join([*versions, *sources, *makers])
+    return "\n".join([*sources, inspect.getsource(exporter), inspect.getsource(write_function)])
 
 
 def key_of(case) -> str:
-    return hashlib.sha256(f"{case.name}\n{case.source}\n{shared_key()}".encode()).hexdigest()
+    made_from = [case.name, case.source, packages(), inspect.getsource(export_case)]
+    if not hasattr(case, "write"):
+        made_from.append(function_sources())
+    return hashlib.sha256("\n".join(made_from).encode()).hexdigest()
 
 
 @functools.cache
