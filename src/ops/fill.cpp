@@ -19,7 +19,8 @@ float as_float(double value, DType dtype) {
 
 Result<std::int32_t> as_int(const OpContext& op, const Number& number) {
   const double whole = std::trunc(number.value);
-  if (!(whole >= -2147483648.0 && whole <= 2147483647.0)) {
+  const bool fits = whole >= -2147483648.0 && whole <= 2147483647.0;  // a NaN does not
+  if (!fits) {
     return op.fail("cannot make an int32 of {}", number.value);
   }
   return static_cast<std::int32_t>(whole);
@@ -119,7 +120,8 @@ Status arange(OpContext& op) {
     return op.fail("the output is int32, but start is {} and step is {}", start.value, step.value);
   }
   const double count = std::ceil((end.value - start.value) / step.value);
-  if (!(step.value != 0) || !(count >= 0 && count <= 4294967295.0)) {
+  const bool can_count = step.value != 0 && count >= 0 && count <= 4294967295.0;  // not where any is NaN
+  if (!can_count) {
     return op.fail("cannot go from {} to {} in steps of {}", start.value, end.value, step.value);
   }
   TRY(op.set_shape(out, {static_cast<std::int64_t>(count)}));

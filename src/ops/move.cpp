@@ -125,7 +125,7 @@ Status move(OpContext& op, const Tensor& self, Out out, const Shape& shape, Walk
     auto& run = walk.sizes[walk.rank - 1];
     params.vectors = vectors_per_thread(op, run);
     walk.first /= 4;
-    run /= 4 * params.vectors;
+    run /= std::int64_t{4} * params.vectors;
     walk.strides[walk.rank - 1] = params.vectors;
     for (std::size_t i = 0; i + 1 < walk.rank; ++i) walk.strides[i] /= 4;
   }

@@ -227,7 +227,7 @@ class PlanMaker {
   std::vector<std::pair<std::size_t, IndexCheck>> checks_;
 };
 
-Result<std::shared_ptr<const Plan>> Plan::make(Graph graph, DeviceProfile profile, PlanOptions options,
+Result<std::shared_ptr<const Plan>> Plan::make(Graph graph, DeviceProfile profile, const PlanOptions& options,
                                                Registry registry) {
   return PlanMaker(std::move(graph), std::move(profile), options, registry).run();
 }

@@ -14,7 +14,7 @@ class Plan {
  public:
   /// Checks the graph against every op's rules at its largest shapes, runs the passes and lays out memory.
   /// All names that no op implements are reported at once.
-  static Result<std::shared_ptr<const Plan>> make(Graph graph, DeviceProfile profile, PlanOptions options,
+  static Result<std::shared_ptr<const Plan>> make(Graph graph, DeviceProfile profile, const PlanOptions& options,
                                                   Registry registry);
 
   const Graph& graph() const { return graph_; }  ///< after the passes

@@ -25,6 +25,7 @@ Status run_passes(Graph& graph, const PassContext& context, std::span<const std:
   for (const auto& name : without) {
     if (std::ranges::find(kPasses, name, &Pass::name) == kPasses.end()) {
       std::vector<std::string_view> names;
+      names.reserve(kPasses.size());
       for (const auto& pass : kPasses) names.push_back(pass.name);
       return fail(ErrorCode::invalid_argument, "there is no pass '{}'; the passes are {}", name,
                   fmt::join(names, ", "));
