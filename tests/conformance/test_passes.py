@@ -12,11 +12,11 @@ from conformance.test_cli import nibble as command
 PASSES = {
     "views": ("llm_4w_head_18", "0=1,1"),
     "common_subexpressions": ("llm_8da4w", "0=1,1"),
+    "dead_values": ("layer_norm_far_from_zero", "0=3,384"),
     "gate_up": ("llm_4w_head_18", "0=1,1"),
     "join_linears": ("llm_4w_head_18", "0=1,1"),
     "add_rms_norm": ("llm_qwen3_head_20", "0=1,1"),
     "rope_cache": ("llm_qwen3_head_20", "0=1,1"),
-    "dead_values": ("layer_norm_far_from_zero", "0=3,384"),
 }
 
 

@@ -54,9 +54,10 @@ TEST(Passes, have_names_and_refuse_others) {
   const std::vector<std::string> unknown = {"veiws"};
   const auto status = run_passes(graph, context(), unknown);
   ASSERT_FALSE(status);
-  EXPECT_EQ(status.error().message,
-            "there is no pass 'veiws'; the passes are views, common_subexpressions, gate_up, join_linears, "
-            "add_rms_norm, rope_cache, dead_values");
+  EXPECT_EQ(
+      status.error().message,
+      "there is no pass 'veiws'; the passes are views, common_subexpressions, dead_values, gate_up, join_linears, "
+      "add_rms_norm, rope_cache");
 }
 
 TEST(Passes, views_that_change_no_shape_go) {
@@ -248,6 +249,15 @@ TEST(Passes, a_weight_that_is_used_twice_is_not_joined) {
   a.b.graph.constants[2].key = a.b.graph.constants[0].key;
   join_linears(a.b.graph, context());
   EXPECT_EQ(std::ranges::count(ops(a.b.graph), "et_vk.linear_q4gsw.default"), 3);
+}
+
+TEST(Passes, a_width_that_is_no_multiple_of_four_is_not_joined) {
+  GraphBuilder b;
+  const auto x = b.input(b.tensor(DType::f32, {3, 128}));
+  b.output(linear(b, x, 128, 66));
+  b.output(linear(b, x, 128, 64));
+  join_linears(b.graph, context());
+  EXPECT_EQ(b.graph.nodes.size(), 2U);
 }
 
 TEST(Passes, rotation_and_cache_write_become_one) {

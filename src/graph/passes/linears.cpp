@@ -18,6 +18,8 @@ std::optional<Linear> joinable_linear(const Rewriter& rewriter, const Graph& gra
   }
   if (weight->shape.rank() != 2 || scales->shape.rank() != 2 || !rewriter.maker(found.out)) return {};
   if (!rewriter.is_private_constant(found.weight) || !rewriter.is_private_constant(found.scales)) return {};
+  // A part's outputs are written in whole quads.
+  if (weight->shape[0] % 4 != 0) return {};
   // Parts begin at multiples of 16 bytes, so that each is read as if it were alone.
   if (graph.constants[weight->constant].length % 16 != 0 || graph.constants[scales->constant].length % 16 != 0) {
     return {};

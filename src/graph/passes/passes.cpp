@@ -10,11 +10,11 @@ constexpr std::array kPasses = {
     Pass{"views", drop_views, "views that change no shape are their source"},
     Pass{"common_subexpressions", common_subexpressions,
          "what is computed twice from the same values is computed once"},
+    Pass{"dead_values", dead_values, "what nobody reads is not computed"},
     Pass{"gate_up", gate_up, "silu(gate) * up, two linears of one input, is one linear"},
     Pass{"join_linears", join_linears, "linears of one input, as q, k and v, are one linear"},
     Pass{"add_rms_norm", add_rms_norm, "a sum and its norm are one op"},
     Pass{"rope_cache", rope_cache, "rotating q and k and writing k and v to the caches are one op"},
-    Pass{"dead_values", dead_values, "what nobody reads is not computed"},
 };
 
 }  // namespace
