@@ -8,6 +8,9 @@ from conformance import minilm_cases
 from conformance.case import as_arrays
 from conformance.programs import ROUTES
 
+# Exporting it takes most of a minute, and 200 lines some more.
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def vectors() -> dict[str, np.ndarray]:
@@ -50,7 +53,6 @@ def test_lines_through_executorch(program, vectors):
     check_lines(program("minilm_single").open("executorch"), 1, vectors, step=8)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("route", ROUTES)
 def test_padded_batches_give_the_same_directions(route, program, vectors):
     check_lines(program("minilm_batch").open(route), minilm_cases.BATCH.batch, vectors)
