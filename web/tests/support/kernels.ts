@@ -48,7 +48,8 @@ export async function collect(
     for (const profile of profiles) {
       for (const maxShardBytes of shardBytes > 0 ? [0, shardBytes] : [0]) {
         const planner = await Planner.create(module);
-        const { pipelines } = await planProgram(source, planner, { method: "", profile, maxShardBytes }, signal);
+        const options = { method: "", profile, maxShardBytes, f16Cache: false };
+        const { pipelines } = await planProgram(source, planner, options, signal);
         for (const one of pipelines) kernels.set(JSON.stringify([one.wgsl, one.bindings, one.overrides]), one);
       }
     }
