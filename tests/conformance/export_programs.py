@@ -110,7 +110,7 @@ def export_case(case, out: Path) -> bool:
         for way, made in (("in", calls), *results.items()):
             for call, arrays in enumerate(made):
                 for index, array in enumerate(arrays):
-                    np.save(new / f"{way}{call}_{index}.npy", array)
+                    np.save(new / f"{way}{call}_{index}.npy", np.asarray(array, order="C"))
         facts = {"key": key, "calls": len(calls), "inputs": len(calls[0]), "outputs": len(results["torch"][0])}
         (new / "case.json").write_text(json.dumps(facts, indent=1))
         shutil.rmtree(folder, ignore_errors=True)
