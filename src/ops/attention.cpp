@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "ops/checks.hpp"
 #include "ops/ops.hpp"
 #include "wgsl.hpp"
 
@@ -130,13 +131,14 @@ Status run_form(OpContext& op, Attention& a, const Form& form, bool in_parts, bo
   if (a.mask) bind.add(op.read("mask", *a.mask));
   auto& p = a.params;
   p.in_parts = in_parts ? 1 : 0;
-  const Kernel kernel{.shader = form.shader,
-                      .bind = bind,
-                      .params = params_of(p),
-                      .threads = (Size(p.batch) * p.key_heads * p.tiles * p.parts * form.threads).unchecked(),
-                      .workgroup = form.workgroup,
-                      .whole_groups = true,
-                      .lines = {is_aligned(a) ? kAlignedRows : kAnyRows, a.mask ? kMask : kNoMask}};
+  const Kernel kernel{
+      .shader = form.shader,
+      .bind = bind,
+      .params = params_of(p),
+      .threads = (Size(p.batch) * p.key_heads * p.tiles * p.parts * form.threads).unchecked(),
+      .workgroup = form.workgroup,
+      .whole_groups = true,
+      .lines = {wgsl::attention_params.body, is_aligned(a) ? kAlignedRows : kAnyRows, a.mask ? kMask : kNoMask}};
   return only_prepare ? op.prepare(kernel) : op.dispatch(kernel);
 }
 
@@ -194,14 +196,10 @@ Status reserve(OpContext& op, Attention& a) {
 /// What never changes from call to call.
 Status check(const OpContext& op, Attention& a) {
   for (const Tensor* t : {&a.query, &a.key, &a.value, static_cast<Tensor*>(&a.out)}) {
-    if (t->dtype != DType::f32 && t->dtype != DType::f16) {
-      return op.fail("{} must be float32 or float16, but it is {}", t->arg, t->dtype);
-    }
+    TRY(check_float(op, *t));
     if (t->rank() != 4) return op.fail("{} must have 4 dimensions, but its shape is {}", t->arg, t->shape);
   }
-  if (a.mask && a.mask->dtype != DType::f32 && a.mask->dtype != DType::f16) {
-    return op.fail("{} must be float32 or float16, but it is {}", a.mask->arg, a.mask->dtype);
-  }
+  if (a.mask) TRY(check_float(op, *a.mask));
   const Shape& q = a.query.shape;
   const Shape& k = a.key.shape;
   if (q[3] < 1 || q[3] > kLargestSize)
@@ -344,9 +342,7 @@ Status update_cache(OpContext& op) {
   TRY_BIND((value, cache, start, out),
            op.args<Tensor, Tensor, std::int64_t, Out>({"value", "cache", "start_pos", "out"}));
   for (const Tensor* t : {&value, &cache}) {
-    if (t->dtype != DType::f32 && t->dtype != DType::f16) {
-      return op.fail("{} must be float32 or float16, but it is {}", t->arg, t->dtype);
-    }
+    TRY(check_float(op, *t));
   }
   TRY(check_cache_write(op, value, cache, start));
   TRY(write_caches(op, nullptr, nullptr, value, cache, start));

@@ -1,30 +1,6 @@
 // As attention_rows, where one row is all that shares a key head (a decode step without grouped heads): three idle rows
 // of four would make it slower, not faster.
-// Bindings: query, key, value, result, perhaps mask. Lines: query4(), key4(), value4(), bias().
-
-struct Params {
-  batch: u32,
-  key_heads: u32,
-  group: u32,  // heads that share a key head
-  rows: u32,
-  keys: u32,
-  size: u32,   // elements per row
-  tiles: u32,  // tiles of rows that share a key head
-  parts: u32,
-  part_keys: u32,
-  causal: u32,  // 1: row r sees the keys up to first + r
-  first: u32,
-  scale: f32,
-  quads: u32,         // vec4s per row
-  in_parts: u32,      // 1: the result is each part's largest score, sum and weighted values, for attention_merge
-  lanes_per_row: u32,  // for attention_tile
-  query_strides: vec4<u32>,  // of batch, head and row, in elements
-  key_strides: vec4<u32>,
-  mask_strides: vec4<u32>,   // the last one is of the keys
-}
-@group(0) @binding(0) var<uniform> params: Params;
-
-const LOWEST = -3.4028234e38;
+// Bindings: query, key, value, result, perhaps mask. Lines: attention_params, query4(), key4(), value4(), bias().
 
 const FOUR = vec4<u32>(0u, 1u, 2u, 3u);
 

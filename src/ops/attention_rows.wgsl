@@ -2,38 +2,10 @@
 // then the next position) and one part of the keys, eight keys at a time, with an online softmax. Every key and value
 // is loaded once for four rows; queries and sums are met once per eight keys and stay in memory, so that any head size
 // is the same small kernel: arrays in registers would have to be unrolled, which takes drivers many seconds to compile.
-// Bindings: query, key, value, result, perhaps mask. Lines: query4(), key4(), value4(), bias().
-
-struct Params {
-  batch: u32,
-  key_heads: u32,
-  group: u32,  // heads that share a key head
-  rows: u32,
-  keys: u32,
-  size: u32,   // elements per row
-  tiles: u32,  // tiles of rows that share a key head
-  parts: u32,
-  part_keys: u32,
-  causal: u32,  // 1: row r sees the keys up to first + r
-  first: u32,
-  scale: f32,
-  quads: u32,         // vec4s per row
-  in_parts: u32,      // 1: the result is each part's largest score, sum and weighted values, for attention_merge
-  lanes_per_row: u32,  // for attention_tile
-  query_strides: vec4<u32>,  // of batch, head and row, in elements
-  key_strides: vec4<u32>,
-  mask_strides: vec4<u32>,   // the last one is of the keys
-}
-@group(0) @binding(0) var<uniform> params: Params;
-
-const LOWEST = -3.4028234e38;
+// Bindings: query, key, value, result, perhaps mask. Lines: attention_params, query4(), key4(), value4(), bias().
 
 fn scores(q0: vec4<f32>, q1: vec4<f32>, q2: vec4<f32>, q3: vec4<f32>, k: vec4<f32>) -> vec4<f32> {
   return vec4<f32>(dot(q0, k), dot(q1, k), dot(q2, k), dot(q3, k));
-}
-
-fn biased(s: vec4<f32>, at: vec4<u32>, key: u32) -> vec4<f32> {
-  return s + vec4<f32>(bias(at.x, key), bias(at.y, key), bias(at.z, key), bias(at.w, key));
 }
 
 // The four rows' weights of a key.

@@ -1,7 +1,7 @@
 // Attention for GPUs: a workgroup of 64 lanes has eight query rows that share a key head (its heads first, then the
 // next position) and one part of the keys, 64 keys at a time, with an online softmax. For the scores a lane has a key,
 // for the weighted sum it has a vec4 of the result in as many rows as there are lanes left.
-// Bindings: query, key, value, result, perhaps mask. Lines: query4(), key4(), value4(), bias().
+// Bindings: query, key, value, result, perhaps mask. Lines: attention_params, query4(), key4(), value4(), bias().
 //
 // On a discrete GPU: every key and value is read from memory once per eight rows, so a decode step with grouped heads
 // reads the cache once: it moves keys * size * 8 bytes per key head and is bound by that; with 64 keys or more per part
@@ -9,29 +9,6 @@
 // the first pass uses whole cache lines only over four steps; values are read by neighbouring lanes). A prompt reads
 // the keys from the level-2 cache, 1/8 load per multiply. Four barriers per 64 keys; 11 KB of workgroup memory.
 
-struct Params {
-  batch: u32,
-  key_heads: u32,
-  group: u32,  // heads that share a key head
-  rows: u32,
-  keys: u32,
-  size: u32,   // elements per row
-  tiles: u32,  // tiles of rows that share a key head
-  parts: u32,
-  part_keys: u32,
-  causal: u32,  // 1: row r sees the keys up to first + r
-  first: u32,
-  scale: f32,
-  quads: u32,          // vec4s per row
-  in_parts: u32,       // 1: the result is each part's largest score, sum and weighted values, for attention_merge
-  lanes_per_row: u32,  // the power of two from quads up
-  query_strides: vec4<u32>,  // of batch, head and row, in elements
-  key_strides: vec4<u32>,
-  mask_strides: vec4<u32>,   // the last one is of the keys
-}
-@group(0) @binding(0) var<uniform> params: Params;
-
-const LOWEST = -3.4028234e38;
 const LANES = 64u;
 const ROWS = 8u;
 
@@ -45,10 +22,6 @@ fn dots(first: u32, j: u32, k: vec4<f32>) -> vec4<f32> {
   let at = first * params.quads + j;
   return vec4<f32>(dot(queries[at], k), dot(queries[at + params.quads], k), dot(queries[at + 2u * params.quads], k),
                    dot(queries[at + 3u * params.quads], k));
-}
-
-fn biased(s: vec4<f32>, at: vec4<u32>, key: u32) -> vec4<f32> {
-  return s + vec4<f32>(bias(at.x, key), bias(at.y, key), bias(at.z, key), bias(at.w, key));
 }
 
 @compute @workgroup_size(64)

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ops/checks.hpp"
 #include "ops/move.hpp"
 #include "ops/ops.hpp"
 #include "ops/strides.hpp"
@@ -36,8 +37,7 @@ Result<std::size_t> check(OpContext& op, const Tensors& tensors, std::int64_t di
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (!tensors.has(i)) return op.fail("tensors[{}] is missing", i);
     const Tensor t = tensors[i];
-    const bool is_float = out.dtype == DType::f32 || out.dtype == DType::f16;
-    if (t.dtype != out.dtype && !is_float && out.dtype != DType::i32) {
+    if (t.dtype != out.dtype && !is_float(out.dtype) && out.dtype != DType::i32) {
       return op.fail("tensors[{}] is {}, but the output is {}", i, t.dtype, out.dtype);
     }
     if (is_nothing(t)) continue;

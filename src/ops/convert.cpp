@@ -1,15 +1,10 @@
 // Changing the element type. float → int truncates towards zero; anything but zero is true.
+#include "ops/checks.hpp"
 #include "ops/ops.hpp"
 #include "plan/copy.hpp"
 #include "wgsl.hpp"
 
 namespace nibble::ops {
-namespace {
-
-bool is_float(DType dtype) { return dtype == DType::f32 || dtype == DType::f16; }
-
-}  // namespace
-
 Status convert(OpContext& op, const Tensor& in, const Out& out) {
   if (op.is_alias(in, out)) return {};
   const auto from = op.read("source", in);

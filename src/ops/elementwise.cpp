@@ -4,8 +4,6 @@
 
 namespace nibble::ops {
 
-bool is_float(DType dtype) { return dtype == DType::f32 || dtype == DType::f16; }
-
 Result<bool> on_ints(const OpContext& op, std::initializer_list<const Tensor*> operands, const Out& out,
                      const Expression& expression, Gives gives) {
   bool any_float = false;

@@ -2,7 +2,7 @@
 // compute type T is f32 or i32; operands of another type are converted as they are loaded.
 #pragma once
 
-#include "plan/op_context.hpp"
+#include "ops/checks.hpp"
 
 namespace nibble::ops {
 
@@ -19,8 +19,6 @@ enum class Gives : std::uint8_t {
   truth,    ///< bool, computed in the operands' common type
   bits,     ///< int32 or bool, from the same
 };
-
-bool is_float(DType dtype);
 
 /// Whether the op computes on integers; an error where the types do not go together.
 Result<bool> on_ints(const OpContext& op, std::initializer_list<const Tensor*> operands, const Out& out,

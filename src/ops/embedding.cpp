@@ -1,5 +1,6 @@
 // Rows of a table, picked by ids. A table larger than a binding lies in shards: one dispatch per shard writes the rows
 // it has and leaves the others alone.
+#include "ops/checks.hpp"
 #include "ops/ops.hpp"
 #include "wgsl.hpp"
 
@@ -63,10 +64,7 @@ Status check_q4(OpContext& op, const Tensor& weight, const Tensor& scales, std::
     return op.fail("weight_scales has shape {}, but {} rows of {} values in groups of {} need [{}, {}]", scales.shape,
                    rows, width, group_size, rows, width / group_size);
   }
-  if (out.dtype != DType::f32 && out.dtype != DType::f16) {
-    return op.fail("out must be float32 or float16, but it is {}", out.dtype);
-  }
-  return {};
+  return check_float(op, out);
 }
 
 }  // namespace

@@ -36,13 +36,6 @@ std::uint32_t choose_parts(const OpContext& op, std::uint64_t lines, std::uint64
 
 }  // namespace
 
-Status check_float(const OpContext& op, const Tensor& tensor) {
-  if (!is_float(tensor.dtype)) {
-    return op.fail("{} must be float32 or float16, but it is {}", tensor.arg, tensor.dtype);
-  }
-  return {};
-}
-
 const Fold kMoments{
     .type = "alias T = f32;",
     .wgsl =
@@ -124,7 +117,7 @@ Status fold(OpContext& op, const Tensor& self, const FoldParams& params, const D
                       .bind = {op.read("source", self), states(op, f)},
                       .params = params_of(params),
                       .threads = (Size(params.lines) * params.parts).unchecked(),
-                      .lines = {f.type, f.wgsl, states_line(f)}});
+                      .lines = {wgsl::fold_params.body, f.type, f.wgsl, states_line(f)}});
 }
 
 Status merge_parts(OpContext& op, FoldParams& params, const Fold& f) {
@@ -134,7 +127,7 @@ Status merge_parts(OpContext& op, FoldParams& params, const Fold& f) {
                       .bind = {states(op, f)},
                       .params = params_of(params),
                       .threads = params.lines,
-                      .lines = {f.type, f.wgsl, states_line(f)}});
+                      .lines = {wgsl::fold_params.body, f.type, f.wgsl, states_line(f)}});
 }
 
 Status prepare_merge(OpContext& op, const FoldParams& params, const Fold& f) {
@@ -143,7 +136,7 @@ Status prepare_merge(OpContext& op, const FoldParams& params, const Fold& f) {
                      .bind = {states(op, f)},
                      .params = params_of(params),
                      .threads = 1,
-                     .lines = {f.type, f.wgsl, states_line(f)}});
+                     .lines = {wgsl::fold_params.body, f.type, f.wgsl, states_line(f)}});
 }
 
 Status finish_lines(OpContext& op, const FoldParams& params, const Fold& f, const Out& out, std::string_view finish) {
@@ -151,7 +144,7 @@ Status finish_lines(OpContext& op, const FoldParams& params, const Fold& f, cons
                       .bind = {states(op, f), op.write("result", out)},
                       .params = params_of(params),
                       .threads = Size(params.lines).div_up(4).unchecked(),
-                      .lines = {f.type, f.wgsl, states_line(f), finish}});
+                      .lines = {wgsl::fold_params.body, f.type, f.wgsl, states_line(f), finish}});
 }
 
 }  // namespace nibble::ops

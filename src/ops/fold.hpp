@@ -2,13 +2,10 @@
 // lifted to states, and states are merged until there is one per line.
 #pragma once
 
-#include "ops/ops.hpp"
+#include "ops/checks.hpp"
 #include "ops/strides.hpp"
 
 namespace nibble::ops {
-
-inline bool is_float(DType d) { return d == DType::f32 || d == DType::f16; }
-Status check_float(const OpContext& op, const Tensor& tensor);
 
 /// What a fold is, in WGSL, and how its states lie in working memory.
 struct Fold {

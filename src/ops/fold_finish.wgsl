@@ -1,19 +1,5 @@
 // Last part of a fold to one element per line: one thread makes four of them.
-// Bindings: states [lines, parts], result. Lines: T, what a Fold gives, R and finish().
-
-struct Params {
-  lines: u32,
-  width: u32,
-  parts: u32,
-  kept_rank: u32,
-  folded_rank: u32,
-  neighbours: u32,
-  scalar: f32,
-  identity: u32,
-  inner: u32,
-  merged: u32,
-}
-@group(0) @binding(0) var<uniform> params: Params;
+// Bindings: states [lines, parts], result. Lines: fold_params, T, what a Fold gives, R and finish().
 
 @compute @workgroup_size(WG)
 fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {

@@ -1,17 +1,5 @@
 // Middle of a fold whose states are read more than once: one thread merges the states of a line into the first.
-// Bindings: states [lines, parts]. Lines: T, and what a Fold gives.
-
-struct Params {
-  lines: u32,
-  width: u32,
-  parts: u32,
-  kept_rank: u32,
-  folded_rank: u32,
-  neighbours: u32,
-  scalar: f32,
-  identity: u32,
-}
-@group(0) @binding(0) var<uniform> params: Params;
+// Bindings: states [lines, parts]. Lines: fold_params, T, and what a Fold gives.
 
 @compute @workgroup_size(WG)
 fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {

@@ -142,13 +142,6 @@ Status sdpa_with_kv_cache(OpContext& op);
 Status custom_sdpa(OpContext& op);
 Status sdpa(OpContext& op);
 
-/// As op.fail(), for a position that the caller gave.
-template <class... Args>
-[[nodiscard]] std::unexpected<Error> fail_range(const OpContext& op, fmt::format_string<Args...> text, Args&&... args) {
-  auto error = op.fail(text, std::forward<Args>(args)...);
-  error.error().code = ErrorCode::out_of_range;
-  return error;
-}
 /// Whether `count` positions from `start` on lie in `cache` [batch, position, head, element].
 Status check_positions(const OpContext& op, std::int64_t count, const Tensor& cache, std::int64_t start);
 /// Whether `value` [batch, position, head, element] may be written to `cache` at position `start`.

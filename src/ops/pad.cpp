@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "ops/checks.hpp"
 #include "ops/move.hpp"
 #include "ops/ops.hpp"
 #include "ops/strides.hpp"
@@ -72,8 +73,7 @@ Status constant_pad(OpContext& op) {
     return op.fail("pad has {} entries, but a self of shape {} takes two for each of its last dimensions", pad.size(),
                    self.shape);
   }
-  const bool is_float = self.dtype == DType::f32 || self.dtype == DType::f16;
-  if (!is_float && (!value.is_integer || value.integer != static_cast<std::int32_t>(value.integer))) {
+  if (!is_float(self.dtype) && (!value.is_integer || value.integer != static_cast<std::int32_t>(value.integer))) {
     return op.fail("value must be a 32-bit integer for {}, but it is {}", self.dtype, value.value);
   }
   // The first pair is the last dimension's.
@@ -93,7 +93,7 @@ Status constant_pad(OpContext& op) {
 
   Params params;
   params.quads = quads_of(shape);
-  params.value = is_float                       ? std::bit_cast<std::uint32_t>(static_cast<float>(value.value))
+  params.value = is_float(self.dtype)           ? std::bit_cast<std::uint32_t>(static_cast<float>(value.value))
                  : self.dtype == DType::boolean ? (value.integer != 0 ? 1 : 0)
                                                 : static_cast<std::uint32_t>(value.integer);
   collapse(self.shape, borders, params);

@@ -2,8 +2,7 @@
 // product; product.cpp picks the kernel.
 #pragma once
 
-#include "ops/fold.hpp"
-#include "ops/ops.hpp"
+#include "ops/checks.hpp"
 
 namespace nibble::ops {
 

@@ -1,6 +1,7 @@
 // Rotary embedding in its three forms, and fused with the write of keys and values to their caches.
 #include <algorithm>
 
+#include "ops/checks.hpp"
 #include "ops/ops.hpp"
 #include "wgsl.hpp"
 
@@ -54,12 +55,8 @@ constexpr std::string_view kOneTable =
     "fn cos_at(i: u32) -> f32 { return load_frequencies(2u * i); }\n"
     "fn sin_at(i: u32) -> f32 { return load_frequencies(2u * i + 1u); }";
 
-bool is_float(const Tensor& t) { return t.dtype == DType::f32 || t.dtype == DType::f16; }
-
 Status expect_floats(const OpContext& op, std::initializer_list<const Tensor*> tensors) {
-  for (const auto* t : tensors) {
-    if (!is_float(*t)) return op.fail("{} must be float32 or float16, but it is {}", t->arg, t->dtype);
-  }
+  for (const auto* t : tensors) TRY(check_float(op, *t));
   return {};
 }
 

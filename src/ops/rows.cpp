@@ -52,7 +52,7 @@ Status rows_in_groups(OpContext& op, const Bindings& bind, std::int64_t widest, 
                        .bind = bind,
                        .params = params_of(params),
                        .threads = params.lines,
-                       .lines = {rows.fold.wgsl, rows.apply, rows.more, load}});
+                       .lines = {wgsl::fold_params.body, rows.fold.wgsl, rows.apply, rows.more, load}});
   }
   const auto threads = group_size(op, widest);
   return (op.*emit)({.shader = wgsl::rows_group,
@@ -61,7 +61,7 @@ Status rows_in_groups(OpContext& op, const Bindings& bind, std::int64_t widest, 
                      .threads = std::uint64_t{params.lines} * threads,
                      .workgroup = threads,
                      .whole_groups = true,
-                     .lines = {rows.fold.wgsl, rows.apply, rows.more, load}});
+                     .lines = {wgsl::fold_params.body, rows.fold.wgsl, rows.apply, rows.more, load}});
 }
 
 Status rows(OpContext& op, const Tensor& self, const Affine& affine, const DimSet& is_folded, FoldParams& params,
@@ -86,15 +86,16 @@ Status rows(OpContext& op, const Tensor& self, const Affine& affine, const DimSe
                         .bind = bindings(op, self, affine, op.write("result", out).lanes(1)),
                         .params = params_of(params),
                         .threads = params.lines,
-                        .lines = {rows.fold.wgsl, rows.apply, rows.more}});
+                        .lines = {wgsl::fold_params.body, rows.fold.wgsl, rows.apply, rows.more}});
   }
   TRY(fold(op, self, params, is_folded, rows.fold));
   TRY(merge_parts(op, params, rows.fold));
-  return op.dispatch({.shader = wgsl::rows_apply,
-                      .bind = bind.add(states(op, rows.fold)),
-                      .params = params_of(params),
-                      .threads = Size::of(out.shape).div_up(4).unchecked(),
-                      .lines = {rows.fold.wgsl, states_line(rows.fold), rows.apply, rows.more}});
+  return op.dispatch(
+      {.shader = wgsl::rows_apply,
+       .bind = bind.add(states(op, rows.fold)),
+       .params = params_of(params),
+       .threads = Size::of(out.shape).div_up(4).unchecked(),
+       .lines = {wgsl::fold_params.body, rows.fold.wgsl, states_line(rows.fold), rows.apply, rows.more}});
 }
 
 }  // namespace nibble::ops

@@ -1,21 +1,7 @@
 // Second half of an op along lines: one thread makes four neighbouring elements, of one line where lines are
 // whole vec4s, else perhaps of four.
-// Bindings: source, result, perhaps weight and bias, states [lines, parts]. Lines: what a Fold and a RowsOp give.
-
-struct Params {
-  lines: u32,
-  width: u32,
-  parts: u32,
-  kept_rank: u32,
-  folded_rank: u32,
-  neighbours: u32,
-  scalar: f32,
-  identity: u32,
-  inner: u32,
-  merged: u32,
-  in_quads: u32,
-}
-@group(0) @binding(0) var<uniform> params: Params;
+// Bindings: source, result, perhaps weight and bias, states [lines, parts]. Lines: fold_params, and what a Fold and a
+// RowsOp give.
 
 // Where an element lies: x elements into its run of neighbouring lines, the first of which is z, and y into its line.
 fn following(at: vec3<u32>) -> vec3<u32> {

@@ -1,20 +1,9 @@
 // An op along lines in one go: a workgroup folds a line of whole vec4s, then makes its elements anew.
-// Bindings: source, result, and what the lines name. Lines: what a Fold and a RowsOp give, first4(), again4().
+// Bindings: source, result, and what the lines name. Lines: fold_params, what a Fold and a RowsOp give, first4(),
+// again4().
 //
 // On a discrete GPU: neighbouring lanes read and write neighbouring vec4s; the second read comes from the cache, so a
 // line moves its bytes once in and once out. log2(WG) barriers for a line.
-
-struct Params {
-  lines: u32,
-  width: u32,
-  parts: u32,
-  kept_rank: u32,
-  folded_rank: u32,
-  neighbours: u32,
-  scalar: f32,
-  identity: u32,
-}
-@group(0) @binding(0) var<uniform> params: Params;
 
 var<workgroup> folded: array<S, 256>;
 

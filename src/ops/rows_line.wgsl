@@ -1,19 +1,7 @@
 // An op along lines in one go, for CPU adapters and results that can be stored one by one: a thread folds a line of any
 // length and any distance between its elements, then makes its elements anew. No barrier, one division.
-// Bindings: source, result (of single elements), perhaps weight and bias. Lines: what a Fold and a RowsOp give.
-
-struct Params {
-  lines: u32,
-  width: u32,
-  parts: u32,
-  kept_rank: u32,
-  folded_rank: u32,
-  neighbours: u32,
-  scalar: f32,
-  identity: u32,
-  inner: u32,
-}
-@group(0) @binding(0) var<uniform> params: Params;
+// Bindings: source, result (of single elements), perhaps weight and bias. Lines: fold_params, and what a Fold and a
+// RowsOp give.
 
 @compute @workgroup_size(WG)
 fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {

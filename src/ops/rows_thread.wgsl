@@ -1,18 +1,7 @@
 // An op along lines in one go, for CPU adapters: a thread folds a line of whole vec4s, then makes its elements anew.
 // No barrier, so it beats a workgroup for each line wherever there are lines enough for all cores.
-// Bindings: source, result, and what the lines name. Lines: what a Fold and a RowsOp give, first4(), again4().
-
-struct Params {
-  lines: u32,
-  width: u32,
-  parts: u32,
-  kept_rank: u32,
-  folded_rank: u32,
-  neighbours: u32,
-  scalar: f32,
-  identity: u32,
-}
-@group(0) @binding(0) var<uniform> params: Params;
+// Bindings: source, result, and what the lines name. Lines: fold_params, what a Fold and a RowsOp give, first4(),
+// again4().
 
 @compute @workgroup_size(WG)
 fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
