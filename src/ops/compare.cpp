@@ -1,4 +1,7 @@
 // Truth values: comparisons of a tensor with a tensor or a number, and logic on them.
+#include <cmath>
+#include <limits>
+
 #include "ops/elementwise.hpp"
 #include "ops/ops.hpp"
 
@@ -10,18 +13,15 @@ Status with_tensor(OpContext& op, std::string_view expression) {
   return binary(op, a, b, out, {expression, expression}, Gives::truth);
 }
 
-/// A whole number is compared with integers as an integer, any other with both as floats.
-Status with_number(OpContext& op, const Expression& expression) {
+/// A whole number is compared with integers as an integer, any other with both as floats: a fraction that a float holds
+/// is far from where floats skip integers. What does not fit 32 bits lies beyond all of them.
+Status with_number(OpContext& op, Expression expression) {
   TRY_BIND((self, other, out), op.args<Tensor, Number, Out>({"self", "other", "out"}));
-  if (!is_float(self.dtype)) {
-    if (!other.is_integer) {
-      return op.fail("other must be a whole number where self is {}, but it is {}", self.dtype, other.value);
-    }
-    if (other.integer != static_cast<std::int32_t>(other.integer)) {
-      return op.fail("other is {}, which does not fit 32 bits", other.integer);
-    }
-  }
-  return unary(op, self, out, expression, Gives::truth, {other.value});
+  double number = other.value;
+  const bool is_beyond = other.is_integer && other.integer != static_cast<std::int32_t>(other.integer);
+  if (!is_float(self.dtype) && (is_beyond || !other.is_integer)) expression.on_ints = {};
+  if (!is_float(self.dtype) && is_beyond) number = std::copysign(std::numeric_limits<double>::infinity(), number);
+  return unary(op, self, out, expression, Gives::truth, {number});
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ Result<bool> on_ints(const OpContext& op, std::initializer_list<const Tensor*> o
       return true;
     case Gives::truth:
       if (out.dtype != DType::boolean) return op.fail("the output must be bool, but it is {}", out.dtype);
-      return !any_float;
+      return !any_float && !expression.on_ints.empty();
     case Gives::bits:
       if (any_float || (out.dtype != DType::i32 && (out.dtype != DType::boolean || !all_bool))) return refuse();
       return true;

@@ -1,25 +1,39 @@
-// A product with 4-bit weights for CPU adapters: a thread makes 1 row by 16 columns, or 4 rows by 32 (WIDE), in
+// A product with 4-bit weights for CPU adapters: a thread makes 1 row by 16 columns, or 8 rows by 32 (WIDE), in
 // registers, with no barrier. Depth and group size are multiples of 32, so a step takes a vec4 of words (32 nibbles of
-// one group) from every column. On such an adapter each lane loads by itself, which costs more than to compute: x is
-// loaded once for all columns and a weight once for all rows.
+// one group) from every column. On such an adapter each lane loads by itself, and a load takes as long as 20 to 30
+// multiplications: x is loaded once for all columns, where there are subgroups once for four threads (row_at()), and a
+// weight once for all rows.
 //
 // A nibble is masked where it stands, not shifted down: x is scaled by 1, 1/16, 1/256 and 1/4096 instead, once for all
 // columns, which is exact. The -8 of all nibbles together is -8 times the sum of x, and the scale of a group comes last.
-// Bindings: x, weight (words4), scales, ... Lines: product_params, rows (X), finish(), put().
+// Sums are written as dot products, because the compilers then keep one sum at a time in a register.
+// Bindings: x, weight (words4), scales, ...
+// Lines: product_params, rows (X), linear_q4_row or linear_q4_rows, row_at() with Lane, finish(), put().
 
 override WIDE: u32 = 0u;
 override SCALES_ALIGNED: u32 = 0u;
 
-// x at 32 neighbouring k.
+// x of one row at 32 neighbouring k, and eight times its sum.
+struct Row {
+  k: array<vec4<f32>, 8>,
+  eights: f32,
+}
+// Four columns at the same k.
+struct Columns {
+  a: array<vec4<f32>, 8>,
+  b: array<vec4<f32>, 8>,
+  c: array<vec4<f32>, 8>,
+  d: array<vec4<f32>, 8>,
+  scales: vec4<f32>,
+}
+// Of a thread's rows, the first half and, where it is WIDE, the second.
 struct Step {
-  k0: X,
-  k4: X,
-  k8: X,
-  k12: X,
-  k16: X,
-  k20: X,
-  k24: X,
-  k28: X,
+  a: Rows,
+  b: Rows,
+}
+struct Sums {
+  a: X,
+  b: X,
 }
 
 fn quad(batch: u32, row: u32, k: u32) -> vec4<f32> {
@@ -27,11 +41,19 @@ fn quad(batch: u32, row: u32, k: u32) -> vec4<f32> {
   return select(v, v.yxwz, SWAPPED == 1u) * vec4<f32>(1.0, 0.0625, 0.00390625, 0.000244140625);
 }
 
-// A vector of four columns for each of four nibbles, times 1, 16, 256 and 4096.
-fn nibbles(words: vec4<u32>) -> mat4x4<f32> {
-  let w = vec4<i32>(words);
-  return mat4x4<f32>(vec4<f32>(w & vec4<i32>(0xf)), vec4<f32>(w & vec4<i32>(0xf0)), vec4<f32>(w & vec4<i32>(0xf00)),
-                     vec4<f32>(w & vec4<i32>(0xf000)));
+fn eights(v: vec4<f32>) -> f32 {
+  return dot(v, vec4<f32>(8.0, 128.0, 2048.0, 32768.0));
+}
+
+// Four nibbles, times 1, 16, 256 and 4096.
+fn nibbles(word: u32) -> vec4<f32> {
+  return vec4<f32>(vec4<i32>(i32(word)) & vec4<i32>(0xf, 0xf0, 0xf00, 0xf000));
+}
+
+fn column(i: u32) -> array<vec4<f32>, 8> {
+  let w = weight[i];
+  return array<vec4<f32>, 8>(nibbles(w.x), nibbles(w.x >> 16u), nibbles(w.y), nibbles(w.y >> 16u), nibbles(w.z),
+                             nibbles(w.z >> 16u), nibbles(w.w), nibbles(w.w >> 16u));
 }
 
 fn scales_at(i: u32) -> vec4<f32> {
@@ -41,74 +63,114 @@ fn scales_at(i: u32) -> vec4<f32> {
   return vec4<f32>(load_scales(i), load_scales(i + 1u), load_scales(i + 2u), load_scales(i + 3u));
 }
 
-// Four columns' sums over 32 k, from the vec4 `i` of words of the first one on.
-fn columns(i: u32, x: Step, eights: X, scales: u32) -> X {
+fn sum_of(w: array<vec4<f32>, 8>, x: array<vec4<f32>, 8>) -> f32 {
+  return dot(w[0], x[0]) + dot(w[1], x[1]) + dot(w[2], x[2]) + dot(w[3], x[3]) + dot(w[4], x[4]) + dot(w[5], x[5]) +
+         dot(w[6], x[6]) + dot(w[7], x[7]);
+}
+
+fn add(sums: vec4<f32>, w: Columns, x: Row) -> vec4<f32> {
+  return sums + w.scales * (vec4<f32>(sum_of(w.a, x.k), sum_of(w.b, x.k), sum_of(w.c, x.k), sum_of(w.d, x.k)) - x.eights);
+}
+
+// Adds four columns, from the vec4 `i` of words of the first one on.
+fn add_columns(sums: Sums, i: u32, scale: u32, x: Step) -> Sums {
   let pitch = params.depth >> 5u;
-  let a = weight[i];
-  let b = weight[i + pitch];
-  let c = weight[i + 2u * pitch];
-  let d = weight[i + 3u * pitch];
-  let w0 = vec4<u32>(a.x, b.x, c.x, d.x);
-  let w1 = vec4<u32>(a.y, b.y, c.y, d.y);
-  let w2 = vec4<u32>(a.z, b.z, c.z, d.z);
-  let w3 = vec4<u32>(a.w, b.w, c.w, d.w);
-  let half = vec4<u32>(16u);
-  let sum = nibbles(w0) * x.k0 + nibbles(w0 >> half) * x.k4 + nibbles(w1) * x.k8 + nibbles(w1 >> half) * x.k12 +
-            nibbles(w2) * x.k16 + nibbles(w2 >> half) * x.k20 + nibbles(w3) * x.k24 + nibbles(w3 >> half) * x.k28;
-  return scaled(sum - eights, scales_at(scales));
+  let w = Columns(column(i), column(i + pitch), column(i + 2u * pitch), column(i + 3u * pitch), scales_at(scale));
+  var result = Sums(add_rows(sums.a, w, x.a), X());
+  if (WIDE == 1u) {
+    result.b = add_rows(sums.b, w, x.b);
+  }
+  return result;
+}
+
+fn below(place: Place) -> Place {
+  return Place(place.batch, place.section, place.row + ROWS, place.column);
 }
 
 @compute @workgroup_size(WG)
-fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
-  // The lanes of a vector share their rows of x, which stay in the nearest cache.
-  var place = place_by_columns(thread_index(id, groups), ROWS, select(16u, 32u, WIDE == 1u));
-  if (place.batch >= params.batches) {
+fn main(lane: Lane) {
+  // The threads of a workgroup share their rows of x.
+  let across = (params.column_tiles + WG - 1u) / WG;
+  let group = group_index(lane.group, lane.groups);
+  let batch = group / across / params.row_tiles;
+  if (batch >= params.batches) {
     return;
   }
+  let row = group / across % params.row_tiles * select(1u, 2u, WIDE == 1u) * ROWS;
+  var place = place_at(batch, row, group % across * WG + lane.index, select(16u, 32u, WIDE == 1u));
   let pitch = params.depth >> 5u;
   let group_steps = params.group_size >> 5u;
-  // Eight of every nibble in the four places.
-  let eight = mat4x4<f32>(vec4<f32>(8.0), vec4<f32>(128.0), vec4<f32>(2048.0), vec4<f32>(32768.0));
-  var gates = array<X, 8>();
+  // Neither these nor the sums are arrays: to index one, or to write out all that is to be written, costs compilers
+  // seconds or minutes.
+  var gate0 = Sums();
+  var gate1 = Sums();
+  var gate2 = Sums();
+  var gate3 = Sums();
+  var gate4 = Sums();
+  var gate5 = Sums();
+  var gate6 = Sums();
+  var gate7 = Sums();
   for (var part = 0u; part <= GATED; part++) {
     place.section += part;
     let s = params.sections[place.section];
     let first = (s.weight_first + place.column) * pitch;
-    var sum0 = X();
-    var sum1 = X();
-    var sum2 = X();
-    var sum3 = X();
-    var sum4 = X();
-    var sum5 = X();
-    var sum6 = X();
-    var sum7 = X();
+    var sum0 = Sums();
+    var sum1 = Sums();
+    var sum2 = Sums();
+    var sum3 = Sums();
+    var sum4 = Sums();
+    var sum5 = Sums();
+    var sum6 = Sums();
+    var sum7 = Sums();
     for (var k = 0u; k < pitch; k++) {
-      let x = Step(x_rows(place, 32u * k), x_rows(place, 32u * k + 4u), x_rows(place, 32u * k + 8u),
-                   x_rows(place, 32u * k + 12u), x_rows(place, 32u * k + 16u), x_rows(place, 32u * k + 20u),
-                   x_rows(place, 32u * k + 24u), x_rows(place, 32u * k + 28u));
-      let eights = eight * (x.k0 + x.k4 + x.k8 + x.k12 + x.k16 + x.k20 + x.k24 + x.k28);
+      var x = Step(rows_at(place, 32u * k, lane), Rows());
+      if (WIDE == 1u) {
+        x.b = rows_at(below(place), 32u * k, lane);
+      }
       let scale = s.scales_first + k / group_steps * s.scales_pitch + place.column;
       let i = first + k;
-      sum0 += columns(i, x, eights, scale);
-      sum1 += columns(i + 4u * pitch, x, eights, scale + 4u);
-      sum2 += columns(i + 8u * pitch, x, eights, scale + 8u);
-      sum3 += columns(i + 12u * pitch, x, eights, scale + 12u);
+      sum0 = add_columns(sum0, i, scale, x);
+      sum1 = add_columns(sum1, i + 4u * pitch, scale + 4u, x);
+      sum2 = add_columns(sum2, i + 8u * pitch, scale + 8u, x);
+      sum3 = add_columns(sum3, i + 12u * pitch, scale + 12u, x);
       if (WIDE == 1u) {
-        sum4 += columns(i + 16u * pitch, x, eights, scale + 16u);
-        sum5 += columns(i + 20u * pitch, x, eights, scale + 20u);
-        sum6 += columns(i + 24u * pitch, x, eights, scale + 24u);
-        sum7 += columns(i + 28u * pitch, x, eights, scale + 28u);
+        sum4 = add_columns(sum4, i + 16u * pitch, scale + 16u, x);
+        sum5 = add_columns(sum5, i + 20u * pitch, scale + 20u, x);
+        sum6 = add_columns(sum6, i + 24u * pitch, scale + 24u, x);
+        sum7 = add_columns(sum7, i + 28u * pitch, scale + 28u, x);
       }
     }
-    var sums = array<X, 8>(sum0, sum1, sum2, sum3, sum4, sum5, sum6, sum7);
     if (part < GATED) {
-      gates = sums;
-    } else {
-      for (var i = 0u; i < select(4u, 8u, WIDE == 1u) * ROWS; i++) {
-        let block = i / ROWS;
-        let row = i % ROWS;
-        write(place, place.row + row, place.column + 4u * block, row_of(gates[block], row), row_of(sums[block], row));
+      gate0 = sum0;
+      gate1 = sum1;
+      gate2 = sum2;
+      gate3 = sum3;
+      gate4 = sum4;
+      gate5 = sum5;
+      gate6 = sum6;
+      gate7 = sum7;
+      continue;
+    }
+    for (var block = 0u; block < select(4u, 8u, WIDE == 1u); block++) {
+      let at = place.column + 4u * block;
+      write_rows(place, at, gate0.a, sum0.a);
+      if (WIDE == 1u) {
+        write_rows(below(place), at, gate0.b, sum0.b);
       }
+      gate0 = gate1;
+      gate1 = gate2;
+      gate2 = gate3;
+      gate3 = gate4;
+      gate4 = gate5;
+      gate5 = gate6;
+      gate6 = gate7;
+      sum0 = sum1;
+      sum1 = sum2;
+      sum2 = sum3;
+      sum3 = sum4;
+      sum4 = sum5;
+      sum5 = sum6;
+      sum6 = sum7;
     }
   }
 }

@@ -5,12 +5,12 @@
 namespace nibble::ops {
 namespace {
 
+// X is x at four k, or sums at four columns: of one row, or of four.
 constexpr std::string_view kOneRow =
     "alias X = vec4<f32>;\n"
     "const ROWS = 1u;\n"
     "fn x_rows(p: Place, k: u32) -> X { return quad(p.batch, p.row, k); }\n"
-    "fn scaled(a: X, s: vec4<f32>) -> X { return a * s; }\n"
-    "fn row_of(a: X, row: u32) -> vec4<f32> { return a; }\n";
+    "fn write_rows(p: Place, column: u32, gates: X, sums: X) { write(p, p.row, column, gates, sums); }\n";
 constexpr std::string_view kFourRows =
     "alias X = mat4x4<f32>;\n"
     "const ROWS = 4u;\n"
@@ -18,10 +18,11 @@ constexpr std::string_view kFourRows =
     "  return X(quad(p.batch, p.row, k), quad(p.batch, p.row + 1u, k), quad(p.batch, p.row + 2u, k),\n"
     "           quad(p.batch, p.row + 3u, k));\n"
     "}\n"
-    "fn scaled(a: X, s: vec4<f32>) -> X { return X(a[0] * s, a[1] * s, a[2] * s, a[3] * s); }\n"
-    "fn row_of(a: X, row: u32) -> vec4<f32> {\n"
-    "  var rows = a;\n"
-    "  return rows[row];\n"
+    "fn write_rows(p: Place, column: u32, gates: X, sums: X) {\n"
+    "  write(p, p.row, column, gates[0], sums[0]);\n"
+    "  write(p, p.row + 1u, column, gates[1], sums[1]);\n"
+    "  write(p, p.row + 2u, column, gates[2], sums[2]);\n"
+    "  write(p, p.row + 3u, column, gates[3], sums[3]);\n"
     "}\n";
 
 // finish() works on four columns of one row; params.alpha is 1 where nobody set it.
@@ -130,15 +131,15 @@ bool has_whole_quads(const Product& p) {
   return true;
 }
 
-/// Up to how many rows the kernels for few are better. A CPU adapter's tile of 4 rows takes less than twice the time of
-/// one row. On a GPU the tile's 32 rows are mostly idle then, and few rows are read from cache, again and again.
+/// Up to how many rows the kernels for few are better. A CPU adapter's tile of 4 or 8 rows takes less than twice or
+/// thrice the time of one row. On a GPU the tile's 32 rows are mostly idle then, and few rows are read from cache, again and again.
 std::uint32_t few_rows(const OpContext& op) { return op.profile().kind == AdapterKind::cpu ? 1 : 4; }
 
 // Which kernel, and why:
 //   flat  any adapter: float16 whose rows are no whole quads, where one thread must make what lies in a word
-//   linear_q4, product  CPU adapters: no barrier, and as much in registers as there is to share, as each lane's loads
-//   are
-//         what costs. A workgroup is one vector of lanes, so that few rows still make work for all cores
+//   linear_q4, product
+//         CPU adapters: no barrier, and as much in registers as there is to share, as each lane's loads are what costs.
+//         A workgroup is one vector of lanes, so that few rows still make work for all cores
 //   row   GPUs, few rows: the weights are read once, in runs of memory, by as many lanes as there are
 //   tile  GPUs, many rows: weights and x are shared through workgroup memory
 Status emit(OpContext& op, Product p, bool only_prepare) {
@@ -177,26 +178,32 @@ Status emit(OpContext& op, Product p, bool only_prepare) {
                  .overrides = {x_aligned, quads, swapped},
                  .lines = {common, weights, finish, kPutNothing}});
   }
+  const std::string_view rows = is_few ? kOneRow : kFourRows;
+  if (is_cpu && by_words) {
+    set_tiles(p, is_few ? 1 : 8, is_few ? 16 : 32);
+    // A workgroup has one tile of rows: its threads share x.
+    const auto lanes = op.profile().vector_lanes();
+    const Size groups = Size(p.params.column_tiles).div_up(lanes) * p.params.row_tiles * p.params.batches;
+    return send({.shader = wgsl::linear_q4,
+                 .bind = bind,
+                 .params = params_of(p.params),
+                 .threads = (groups * lanes).unchecked(),
+                 .workgroup = lanes,
+                 .whole_groups = true,
+                 .overrides = {x_aligned,
+                               swapped,
+                               gated,
+                               {"WIDE", is_few ? 0.0 : 1.0},
+                               {"SCALES_ALIGNED", has_scale_quads(p) ? 1.0 : 0.0}},
+                 .lines = {common, rows, is_few ? wgsl::linear_q4_row.body : wgsl::linear_q4_rows.body,
+                           op.profile().subgroups ? wgsl::linear_q4_share.body : wgsl::linear_q4_load.body, finish,
+                           put}});
+  }
   if (is_cpu) {
-    const bool is_wide = by_words && !is_few;
-    const auto threads = set_tiles(p, is_few ? 1 : 4, is_wide ? 32 : 16);
-    const std::string_view rows = is_few ? kOneRow : kFourRows;
-    const OverrideValue wide{"WIDE", is_wide ? 1.0 : 0.0};
-    const OverrideValue scales_aligned{"SCALES_ALIGNED", has_scale_quads(p) ? 1.0 : 0.0};
-    if (by_words) {
-      return send({.shader = wgsl::linear_q4,
-                   .bind = bind,
-                   .params = params_of(p.params),
-                   .threads = threads,
-                   .workgroup = 8,
-                   .whole_groups = true,
-                   .overrides = {x_aligned, swapped, gated, wide, scales_aligned},
-                   .lines = {common, rows, finish, put}});
-    }
     return send({.shader = wgsl::product,
                  .bind = bind,
                  .params = params_of(p.params),
-                 .threads = threads,
+                 .threads = set_tiles(p, is_few ? 1 : 4, 16),
                  .workgroup = 8,
                  .whole_groups = true,
                  .overrides = {x_aligned, quads, swapped, gated},

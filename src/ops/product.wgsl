@@ -31,10 +31,8 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     if (part < GATED) {
       gates = sums;
     } else {
-      for (var i = 0u; i < 4u * ROWS; i++) {
-        let block = i / ROWS;
-        let row = i % ROWS;
-        write(place, place.row + row, place.column + 4u * block, row_of(gates[block], row), row_of(sums[block], row));
+      for (var block = 0u; block < 4u; block++) {
+        write_rows(place, place.column + 4u * block, gates[block], sums[block]);
       }
     }
   }

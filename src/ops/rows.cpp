@@ -17,7 +17,7 @@ constexpr std::string_view kLoad =
 std::uint32_t group_size(const OpContext& op, std::int64_t widest) {
   const auto& limits = op.profile().limits;
   const auto most = std::bit_floor(std::min({256U, limits.max_workgroup_invocations, limits.max_workgroup_size_x}));
-  if (op.profile().kind == AdapterKind::cpu) return std::min(op.profile().subgroup_max == 4 ? 4U : 8U, most);
+  if (op.profile().kind == AdapterKind::cpu) return std::min(op.profile().vector_lanes(), most);
   const auto quads = static_cast<std::uint64_t>(std::clamp<std::int64_t>(widest / 4, 32, 256));
   return std::min(static_cast<std::uint32_t>(std::bit_ceil(quads)), most);
 }

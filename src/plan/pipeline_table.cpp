@@ -8,13 +8,20 @@
 namespace nibble {
 namespace {
 
-// f16 is a storage type: it is read and written as packed pairs, so it works with and without shader-f16.
+// f16 is a storage type. What is only read is read as f16 where the device has shader-f16; else it is packed pairs.
+// What is written always is: pack_half() says what becomes of numbers beyond float16, and a conversion need not.
+bool is_native_half(const BindingFormat& b, const DeviceProfile& profile) {
+  return b.elem == Elem::f16 && b.access == Access::read && profile.shader_f16;
+}
+
 // Bytes (bool, u8, i8) are packed four to a word.
-std::string_view array_type(const BindingFormat& b) {
+std::string_view array_type(const BindingFormat& b, bool is_native) {
   switch (b.elem) {
     case Elem::f32: return b.lanes == 4 ? "array<vec4<f32>>" : b.lanes == 2 ? "array<vec2<f32>>" : "array<f32>";
     case Elem::i32: return b.lanes == 4 ? "array<vec4<i32>>" : b.lanes == 2 ? "array<vec2<i32>>" : "array<i32>";
-    case Elem::f16: return b.lanes == 4 ? "array<vec2<u32>>" : "array<u32>";
+    case Elem::f16:
+      if (is_native) return b.lanes == 4 ? "array<vec4<f16>>" : "array<vec2<f16>>";
+      return b.lanes == 4 ? "array<vec2<u32>>" : "array<u32>";
     case Elem::boolean:
     case Elem::u8:
     case Elem::i8:
@@ -27,7 +34,7 @@ std::string_view array_type(const BindingFormat& b) {
 
 bool is_byte(Elem e) { return e == Elem::boolean || e == Elem::u8 || e == Elem::i8; }
 
-void write_loads(std::string& out, const BindingFormat& b) {
+void write_loads(std::string& out, const BindingFormat& b, bool is_native) {
   auto it = std::back_inserter(out);
   const auto n = b.name;
   const std::string_view scalar = b.elem == Elem::f32 || b.elem == Elem::f16 ? "f32" : "i32";
@@ -39,6 +46,12 @@ void write_loads(std::string& out, const BindingFormat& b) {
       fmt::format_to(it, "fn load_{0}(i: u32) -> {1} {{ return {0}[i >> {2}u][i & {3}u]; }}\n", n, scalar, shift,
                      b.lanes - 1);
       fmt::format_to(it, "fn load{2}_{0}(i: u32) -> vec{2}<{1}> {{ return {0}[i]; }}\n", n, scalar, b.lanes);
+    }
+  } else if (is_native) {
+    fmt::format_to(it, "fn load_{0}(i: u32) -> f32 {{ return f32({0}[i >> {1}u][i & {2}u]); }}\n", n,
+                   b.lanes == 4 ? 2 : 1, b.lanes == 4 ? 3 : 1);
+    if (b.lanes == 4) {
+      fmt::format_to(it, "fn load4_{0}(i: u32) -> vec4<f32> {{ return vec4<f32>({0}[i]); }}\n", n);
     }
   } else if (b.elem == Elem::f16) {
     fmt::format_to(it, "fn load_{0}(i: u32) -> f32 {{ return unpack2x16float({0}[{1}])[i & 1u]; }}\n", n,
@@ -129,17 +142,25 @@ constexpr std::string_view kIndexFunction =
     "}\n";
 
 std::string write_wgsl(const PipelineKey& key, const DeviceProfile& profile) {
+  const auto all = std::span(key.bindings).first(key.binding_count);
   std::string out;
-  if (profile.subgroups && profile.subgroups_need_enable) out += "enable subgroups;\n";
+  if (std::ranges::any_of(all, [&](const BindingFormat& b) { return is_native_half(b, profile); })) {
+    out += "enable f16;\n";
+  }
+  // The other functions of subgroups are not used.
+  const auto shares = [](std::string_view text) { return text.find("quadBroadcast") != std::string_view::npos; };
+  if (profile.subgroups_need_enable && std::ranges::any_of(std::span(key.lines).first(key.line_count), shares)) {
+    out += "enable subgroups;\n";
+  }
   out += kIndexFunction;
   for (std::uint32_t i = 0; i < key.binding_count; ++i) {
     const auto& b = key.bindings[i];
+    const bool is_native = is_native_half(b, profile);
     fmt::format_to(std::back_inserter(out), "@group(0) @binding({}) var<storage, {}> {}: {};\n", i + 1,
-                   b.access == Access::read ? "read" : "read_write", b.name, array_type(b));
-    write_loads(out, b);
+                   b.access == Access::read ? "read" : "read_write", b.name, array_type(b, is_native));
+    write_loads(out, b, is_native);
     if (b.access == Access::read_write) write_stores(out, b);
   }
-  const auto all = std::span(key.bindings).first(key.binding_count);
   const bool packs = std::ranges::any_of(
       all, [](const BindingFormat& b) { return b.elem == Elem::f16 && b.access == Access::read_write; });
   if (packs) out += kPackFunction;

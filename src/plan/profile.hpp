@@ -37,6 +37,9 @@ struct DeviceProfile {
   std::uint32_t subgroup_max = 0;
   /// Tint wants `enable subgroups;` before a kernel uses them, naga rejects it.
   bool subgroups_need_enable = false;
+
+  /// Threads that a CPU adapter runs as one vector.
+  [[nodiscard]] std::uint32_t vector_lanes() const noexcept { return subgroup_max == 4 ? 4 : 8; }
 };
 
 }  // namespace nibble

@@ -146,6 +146,8 @@ def comparisons_of_all_types(rng):
         p.op(f"aten.{name}.Tensor", [3, 2], function(x.astype(np.float16), t))
         p.op(f"aten.{name}.Scalar", [0], function(x, np.float32(0.5)), p.blob.number(0.5))
         p.op(f"aten.{name}.Scalar", [1], function(i, 2), p.blob.number(2.0))
+        p.op(f"aten.{name}.Scalar", [1], function(i, 0.5), p.blob.number(0.5))
+        p.op(f"aten.{name}.Scalar", [1], function(i, -(2**40)), p.blob.integer(-(2**40)))
         p.op(f"aten.{name}.Scalar", [2], function(t, True), p.blob.boolean(True))
     return p.done()
 

@@ -395,14 +395,49 @@ TEST(Pipelines, of_small_and_large_calls_are_known_at_load) {
   EXPECT_EQ(stepper.pipelines().size(), known);
 }
 
-TEST(Pipelines, ask_for_subgroups_only_where_the_compiler_wants_it) {
+TEST(Pipelines, read_float16_as_it_is_where_the_device_can) {
+  GraphBuilder b;
+  const auto x = b.input(b.tensor(DType::f16, {8}));
+  b.output(b.add(x, x, {8}, DType::f16));
   DeviceProfile profile;
+  const auto packed = make(b, profile);
+  ASSERT_TRUE(packed);
+  EXPECT_EQ((*packed)->layout().pipelines[0].wgsl.find("f16;"), std::string::npos);
+  profile.shader_f16 = true;
+  const auto native = make(b, profile);
+  ASSERT_TRUE(native);
+  const std::string& wgsl = (*native)->layout().pipelines[0].wgsl;
+  EXPECT_TRUE(wgsl.starts_with("enable f16;")) << wgsl;
+  EXPECT_NE(wgsl.find("array<vec4<f16>>"), std::string::npos);
+  EXPECT_NE(wgsl.find("pack_half"), std::string::npos) << "what is written is packed";
+}
+
+TEST(Pipelines, ask_for_subgroups_only_where_they_are_used) {
+  GraphBuilder b;
+  const auto x = b.input(b.tensor(DType::f32, {4, 32}));
+  const auto weight = b.constant(DType::u8, {64, 16});
+  const auto scales = b.constant(DType::f32, {1, 64});
+  const auto out = b.tensor(DType::f32, {4, 64});
+  b.op("et_vk.linear_q4gsw.default", {x, weight, scales, b.integer(32), b.null(), out});
+  b.output(out);
+  DeviceProfile profile;
+  profile.kind = AdapterKind::cpu;
+  const auto texts = [&] {
+    const auto plan = make(b, profile);
+    EXPECT_TRUE(plan) << plan.error().message;
+    std::string all;
+    for (const auto& one : (*plan)->layout().pipelines) all += one.wgsl;
+    return all;
+  };
+  EXPECT_EQ(texts().find("quadBroadcast("), std::string::npos);
   profile.subgroups = true;
+  profile.subgroup_min = profile.subgroup_max = 4;
+  EXPECT_NE(texts().find("quadBroadcast"), std::string::npos);
+  EXPECT_FALSE(texts().starts_with("enable")) << "naga knows them without";
   profile.subgroups_need_enable = true;
-  auto t = table(10, 64, 32, {2});
-  EXPECT_TRUE((*make(t.b, profile))->layout().pipelines[0].wgsl.starts_with("enable subgroups;"));
-  profile.subgroups_need_enable = false;
-  EXPECT_FALSE((*make(t.b, profile))->layout().pipelines[0].wgsl.starts_with("enable"));
+  EXPECT_TRUE(texts().starts_with("enable subgroups;"));
+  profile.kind = AdapterKind::discrete;
+  EXPECT_EQ(texts().find("quadBroadcast("), std::string::npos);
 }
 
 TEST(Pipelines, of_small_dispatches_are_cut_finer_on_cpu_adapters) {

@@ -35,7 +35,7 @@ export const profiles: Profile[] = [false, true].flatMap((shaderF16) =>
   ),
 );
 
-/** Plans a program for every profile, whole and in shards; adds the kernels that are new. */
+/** Plans a program for every profile, whole and in shards; adds the kernels that are new in more than their workgroup. */
 export async function collect(
   kernels: Map<string, Pipeline>,
   module: WebAssembly.Module,
@@ -50,7 +50,10 @@ export async function collect(
         const planner = await Planner.create(module);
         const options = { method: "", profile, maxShardBytes, f16Cache: false };
         const { pipelines } = await planProgram(source, planner, options, signal);
-        for (const one of pipelines) kernels.set(JSON.stringify([one.wgsl, one.bindings, one.overrides]), one);
+        for (const one of pipelines) {
+          const overrides = one.overrides.filter(({ name }) => name !== "WG");
+          kernels.set(JSON.stringify([one.wgsl, one.bindings, overrides]), one);
+        }
       }
     }
   } finally {
