@@ -10,6 +10,16 @@ function(nibble_room name)
   target_link_libraries(nibble_${name} PRIVATE nibble_fmt ${ARG_LIBRARIES})
   nibble_warnings(nibble_${name})
   target_compile_options(nibble_${name} PRIVATE -fno-exceptions)
+  nibble_precompile(nibble_${name})
+endfunction()
+
+# Precompiles what nearly every file includes. Only where NIBBLE_PCH is on: the other builds show what a file forgot.
+function(nibble_precompile target)
+  if(NIBBLE_PCH)
+    target_precompile_headers(${target} PRIVATE
+      <algorithm> <array> <cstdint> <functional> <map> <memory> <optional> <span> <string> <string_view> <unordered_map>
+      <utility> <variant> <vector> <fmt/format.h> ${ARGN})
+  endif()
 endfunction()
 
 # Lets a target include the named rooms, and no others.
