@@ -67,6 +67,33 @@ Status check_bias(OpContext& op, const std::optional<Tensor>& bias, std::int64_t
   return {};
 }
 
+/// Writes x rounded to 8 bits by row.
+Status round_to(OpContext& op, const Tensor& x, const Tensor& scales, const Tensor& zero_points,
+                const BufferArg& result) {
+  TRY_ASSIGN(const auto rows, rows_of(op, x, last_dim(x)));
+  TRY(check_float(op, scales));
+  if (zero_points.dtype != DType::i8 && zero_points.dtype != DType::i32) {
+    return op.fail("{} must be int8 or int32, but it is {}", zero_points.arg, zero_points.dtype);
+  }
+  if (scales.numel() < rows || zero_points.numel() < rows) {
+    return op.fail("{} and {} have {} and {} elements, but there are {} rows", scales.arg, zero_points.arg,
+                   scales.numel(), zero_points.numel(), rows);
+  }
+  struct Params {
+    std::uint32_t count;
+    std::uint32_t depth;
+  };
+  const Params params{static_cast<std::uint32_t>(x.numel()), static_cast<std::uint32_t>(last_dim(x))};
+  const Kernel rounding{.shader = wgsl::round_rows,
+                        .bind = {op.read("x", x), op.read("scale", scales), op.read("zero", zero_points), result},
+                        .params = params_of(params),
+                        .threads = Size::of(x.shape).div_up(4).unchecked()};
+  Kernel small = rounding;
+  small.threads = 1;
+  TRY(op.prepare(small));
+  return op.dispatch(rounding);
+}
+
 }  // namespace
 
 Status linear_q4gsw(OpContext& op) {
@@ -108,40 +135,25 @@ Status linear_dq8ca_q4gsw(OpContext& op) {
   TRY_ASSIGN(auto p, q4_product(op, x, weight, group_size));
   TRY(check_scales(op, scales, last_dim(x) / group_size, weight.shape[0]));
   TRY(check_bias(op, bias, weight.shape[0]));
-  TRY(check_float(op, input_scales));
-  if (input_zp.dtype != DType::i8 && input_zp.dtype != DType::i32) {
-    return op.fail("input_zp must be int8 or int32, but it is {}", input_zp.dtype);
-  }
-  if (input_scales.numel() < p.params.rows || input_zp.numel() < p.params.rows) {
-    return op.fail("input_scales and input_zp have {} and {} elements, but there are {} rows", input_scales.numel(),
-                   input_zp.numel(), p.params.rows);
-  }
   TRY(set_width(op, x, weight.shape[0], out));
-
-  struct Params {
-    std::uint32_t count;
-    std::uint32_t depth;
-  };
-  const Params params{static_cast<std::uint32_t>(x.numel()), p.params.depth};
   op.need_scratch(Size::bytes(op.bound(x), DType::f32));
-  const Kernel rounding{.shader = wgsl::quantize_rows,
-                        .bind = {op.read("x", x), op.read("factor", input_scales), op.read("zero", input_zp),
-                                 op.write_scratch("result", Elem::f32)},
-                        .params = params_of(params),
-                        .threads = Size::of(x.shape).div_up(4).unchecked()};
-  Kernel small = rounding;
-  small.threads = 1;
-  TRY(op.prepare(small));
-  TRY(op.dispatch(rounding));
+  TRY(round_to(op, x, input_scales, input_zp, op.write_scratch("result", Elem::f32)));
   p.x = op.read_scratch("x", Elem::f32);
   p.scales = op.read("scales", scales);
-  p.factor = op.read("factor", input_scales);
   if (bias) p.addend = op.read("addend", *bias);
   p.results[0] = op.write("result", out);
   return multiply_shards(op, p, weight, scales.shape[1]);
 }
 
-// --- made by graph passes: several linears of one x ---
+// --- made by graph passes ---
+
+Status round_rows(OpContext& op) {
+  TRY_BIND((x, scales, zero_points, out),
+           op.args<Tensor, Tensor, Tensor, Out>({"self", "scales", "zero_points", "out"}));
+  TRY(check_float(op, out));
+  TRY(op.set_shape(out, x.shape));
+  return round_to(op, x, scales, zero_points, op.write("result", out));
+}
 
 namespace {
 

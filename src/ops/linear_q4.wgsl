@@ -5,7 +5,7 @@
 // weight once for all rows.
 //
 // A nibble is masked where it stands, not shifted down: x is scaled by 1, 1/16, 1/256 and 1/4096 instead, once for all
-// columns, which is exact. The -8 of all nibbles together is -8 times the sum of x, and the scale of a group comes last.
+// columns, which is exact. The -8 of all nibbles together is -8 times the sum of x; the scale of a group comes last.
 // Sums are written as dot products, because the compilers then keep one sum at a time in a register.
 // Bindings: x, weight (words4), scales, ...
 // Lines: product_params, rows (X), linear_q4_row or linear_q4_rows, row_at() with Lane, finish(), put().
@@ -69,7 +69,8 @@ fn sum_of(w: array<vec4<f32>, 8>, x: array<vec4<f32>, 8>) -> f32 {
 }
 
 fn add(sums: vec4<f32>, w: Columns, x: Row) -> vec4<f32> {
-  return sums + w.scales * (vec4<f32>(sum_of(w.a, x.k), sum_of(w.b, x.k), sum_of(w.c, x.k), sum_of(w.d, x.k)) - x.eights);
+  let products = vec4<f32>(sum_of(w.a, x.k), sum_of(w.b, x.k), sum_of(w.c, x.k), sum_of(w.d, x.k));
+  return sums + w.scales * (products - x.eights);
 }
 
 // Adds four columns, from the vec4 `i` of words of the first one on.

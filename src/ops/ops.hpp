@@ -16,6 +16,7 @@ Status div(OpContext& op);
 Status linear_q4gsw(OpContext& op);
 Status linear_qcs4w(OpContext& op);
 Status linear_dq8ca_q4gsw(OpContext& op);
+Status round_rows(OpContext& op);
 Status linear_q4gsw_parts(OpContext& op);
 Status linear_q4gsw_gated(OpContext& op);
 Status linear(OpContext& op);

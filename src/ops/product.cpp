@@ -28,8 +28,6 @@ constexpr std::string_view kFourRows =
 // finish() works on four columns of one row; params.alpha is 1 where nobody set it.
 constexpr std::string_view kScale =
     "fn finish(v: vec4<f32>, row: u32, column: u32) -> vec4<f32> { return params.alpha * v; }";
-constexpr std::string_view kFactor =
-    "fn finish(v: vec4<f32>, row: u32, column: u32) -> vec4<f32> { return load_factor(row) * v; }";
 constexpr std::string_view kAddend =
     "fn finish(v: vec4<f32>, row: u32, column: u32) -> vec4<f32> {\n"
     "  let i = row * params.addend_row + column * params.addend_column;\n"
@@ -38,12 +36,6 @@ constexpr std::string_view kAddend =
     "                         load_addend(i + 3u * step));\n"
     "  return params.alpha * v + params.beta * addend;\n"
     "}";
-constexpr std::string_view kFactorAndAddend =
-    "fn finish(v: vec4<f32>, row: u32, column: u32) -> vec4<f32> {\n"
-    "  return load_factor(row) * v + vec4<f32>(load_addend(column), load_addend(column + 1u),\n"
-    "                                          load_addend(column + 2u), load_addend(column + 3u));\n"
-    "}";
-
 // put() writes up to four elements from element i of a section's result on.
 constexpr std::string_view kPutQuads =
     "fn put(section: u32, i: u32, v: vec4<f32>, count: u32) { store4_result(i >> 2u, v); }";
@@ -132,7 +124,8 @@ bool has_whole_quads(const Product& p) {
 }
 
 /// Up to how many rows the kernels for few are better. A CPU adapter's tile of 4 or 8 rows takes less than twice or
-/// thrice the time of one row. On a GPU the tile's 32 rows are mostly idle then, and few rows are read from cache, again and again.
+/// thrice the time of one row. On a GPU the tile's 32 rows are mostly idle then, and few rows are read from cache,
+/// again and again.
 std::uint32_t few_rows(const OpContext& op) { return op.profile().kind == AdapterKind::cpu ? 1 : 4; }
 
 // Which kernel, and why:
@@ -152,17 +145,13 @@ Status emit(OpContext& op, Product p, bool only_prepare) {
   const bool by_words = has_whole_words(p) && !is_flat && (is_cpu || is_few);
   Bindings bind{p.x, is_q4(p.weights) ? p.weight.raw(by_words ? Elem::words4 : Elem::words) : p.weight};
   if (p.scales) bind.add(*p.scales);
-  if (p.factor) bind.add(*p.factor);
   if (p.addend) bind.add(*p.addend);
   for (const auto& result : p.results) {
     if (result) bind.add(by_quads || is_flat ? *result : result->lanes(1));
   }
   const std::string_view common = wgsl::product_params.body;
   const std::string_view weights = by_words ? wgsl::chunk_q4.body : loader(p.weights);
-  const std::string_view finish = p.factor && p.addend ? kFactorAndAddend
-                                  : p.factor           ? kFactor
-                                  : p.addend           ? kAddend
-                                                       : kScale;
+  const std::string_view finish = p.addend ? kAddend : kScale;
   const std::string_view put = p.results[2] ? kPutThree : p.results[1] ? kPutTwo : by_quads ? kPutQuads : kPutElements;
   const OverrideValue x_aligned{"X_ALIGNED", p.params.depth % 4 == 0 ? 1.0 : 0.0};
   const OverrideValue quads{"WEIGHT_QUADS", has_weight_quads(p) ? 1.0 : 0.0};
@@ -184,20 +173,20 @@ Status emit(OpContext& op, Product p, bool only_prepare) {
     // A workgroup has one tile of rows: its threads share x.
     const auto lanes = op.profile().vector_lanes();
     const Size groups = Size(p.params.column_tiles).div_up(lanes) * p.params.row_tiles * p.params.batches;
-    return send({.shader = wgsl::linear_q4,
-                 .bind = bind,
-                 .params = params_of(p.params),
-                 .threads = (groups * lanes).unchecked(),
-                 .workgroup = lanes,
-                 .whole_groups = true,
-                 .overrides = {x_aligned,
-                               swapped,
-                               gated,
-                               {"WIDE", is_few ? 0.0 : 1.0},
-                               {"SCALES_ALIGNED", has_scale_quads(p) ? 1.0 : 0.0}},
-                 .lines = {common, rows, is_few ? wgsl::linear_q4_row.body : wgsl::linear_q4_rows.body,
-                           op.profile().subgroups ? wgsl::linear_q4_share.body : wgsl::linear_q4_load.body, finish,
-                           put}});
+    return send(
+        {.shader = wgsl::linear_q4,
+         .bind = bind,
+         .params = params_of(p.params),
+         .threads = (groups * lanes).unchecked(),
+         .workgroup = lanes,
+         .whole_groups = true,
+         .overrides = {x_aligned,
+                       swapped,
+                       gated,
+                       {"WIDE", is_few ? 0.0 : 1.0},
+                       {"SCALES_ALIGNED", has_scale_quads(p) ? 1.0 : 0.0}},
+         .lines = {common, rows, is_few ? wgsl::linear_q4_row.body : wgsl::linear_q4_rows.body,
+                   op.profile().subgroups ? wgsl::linear_q4_share.body : wgsl::linear_q4_load.body, finish, put}});
   }
   if (is_cpu) {
     return send({.shader = wgsl::product,

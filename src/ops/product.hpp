@@ -44,7 +44,6 @@ struct Product {
   BufferArg x{};
   BufferArg weight{};
   std::optional<BufferArg> scales{};
-  std::optional<BufferArg> factor{};  ///< by row
   std::optional<BufferArg> addend{};  ///< by the strides in params
   std::array<std::optional<BufferArg>, 3> results{};
   std::size_t sections = 1;

@@ -1,5 +1,5 @@
 // A matrix product whose result cannot be written one column at a time (float16) nor by rows of whole quads: a thread
-// makes four neighbouring elements, which may belong to two rows or more. Elements of other columns keep what they have.
+// makes four neighbouring elements, which may belong to two rows or more. Elements of other columns stay as they are.
 // Lines: product_params, weights_at(), finish().
 
 @compute @workgroup_size(WG)

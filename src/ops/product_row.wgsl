@@ -4,9 +4,9 @@
 // Lines: product_params, weights_at(), chunk_sum() with CHUNK, finish(), put().
 //
 // On a discrete GPU (4-bit, K 2048, N 8192, one row): 8 MB of weights and 2 MB of scales (groups of 32) are read once;
-// x is 8 KB and stays in the nearest cache. 2048 workgroups, 131072 lanes, each with four 16-byte loads under way: enough
-// to hide the latency of memory. Six barriers of 64 lanes end a workgroup, while others load. 80 % of the bandwidth is
-// to be expected; with rows of less than 2048 nibbles some lanes idle, and it is less.
+// x is 8 KB and stays in the nearest cache. 2048 workgroups, 131072 lanes, each with four 16-byte loads under way:
+// enough to hide the latency of memory. Six barriers of 64 lanes end a workgroup, while others load. 80 % of the
+// bandwidth is to be expected; with rows of less than 2048 nibbles some lanes idle, and it is less.
 
 const LANES = 64u;
 var<workgroup> sums: array<vec4<f32>, LANES>;

@@ -32,6 +32,7 @@ constexpr OpEntry kOps[] = {
      {},
      "4-bit weights; float32 or float16 input, scales, bias and output",
      "input rounded to 8 bits by row; any number of rows, depth, width and group size"},
+    {"nibble.round_rows", round_rows, {}, "float32, float16", "made by a rewrite: the input of 8-bit linears"},
     {"nibble.linear_q4gsw_parts",
      linear_q4gsw_parts,
      {},

@@ -52,14 +52,18 @@ def key_of(case) -> str:
 
 
 @functools.cache
-def build_patterns_once() -> None:
-    """Keeps the exporter from building its fusion patterns anew for every program, which takes seconds."""
+def prepare_once() -> None:
+    """Keeps the exporter from doing for every program what it needs to do once: it takes seconds, half of all."""
     import executorch.backends.vulkan.patterns  # noqa: F401  (registers the patterns)
+    import torch._export.utils
     from executorch.backends.vulkan.patterns.pattern_registry import fusable_patterns
 
     for entry in fusable_patterns.values():
         if entry.get_graphs_fn:
-            entry.get_graphs_fn = functools.lru_cache(None)(entry.get_graphs_fn)
+            entry.get_graphs_fn = functools.cache(entry.get_graphs_fn)
+    # Looks up all operators there are, dozens of times a program. All are registered by the first export's imports.
+    exporter()
+    torch._export.utils._materialize_cpp_cia_ops = functools.cache(torch._export.utils._materialize_cpp_cia_ops)
 
 
 @functools.cache
@@ -101,7 +105,7 @@ def export_case(case, out: Path) -> bool:
         if json.loads((folder / "case.json").read_text())["key"] == key:
             return False
 
-    build_patterns_once()
+    prepare_once()
     new = out / f".{case.name}.{os.getpid()}"
     new.mkdir(parents=True, exist_ok=True)
     try:

@@ -11,6 +11,7 @@ from conformance.test_cli import nibble as command
 # A program in which each saves something, and the shape of its first input: a single token, or as in its first call.
 PASSES = {
     "views": ("llm_4w_head_18", "0=1,1"),
+    "round_inputs": ("llm_8da4w", "0=1,1"),
     "common_subexpressions": ("llm_8da4w", "0=1,1"),
     "dead_values": ("layer_norm_plain", "0={}"),
     "gate_up": ("llm_4w_head_18", "0=1,1"),

@@ -56,8 +56,8 @@ TEST(Passes, have_names_and_refuse_others) {
   ASSERT_FALSE(status);
   EXPECT_EQ(
       status.error().message,
-      "there is no pass 'veiws'; the passes are views, common_subexpressions, dead_values, gate_up, join_linears, "
-      "add_rms_norm, rope_cache");
+      "there is no pass 'veiws'; the passes are views, round_inputs, common_subexpressions, dead_values, gate_up, "
+      "join_linears, add_rms_norm, rope_cache");
 }
 
 TEST(Passes, views_that_change_no_shape_go) {
@@ -190,6 +190,32 @@ TEST(Passes, a_gate_that_others_read_stays) {
   f.b.output(f.b.graph.nodes[0].args[5]);
   gate_up(f.b.graph, context());
   EXPECT_EQ(f.b.graph.nodes.size(), 5U);
+}
+
+TEST(Passes, linears_with_8_bit_activations_round_their_input_once) {
+  GraphBuilder b;
+  const auto x = b.input(b.tensor(DType::f16, {4, 64}));
+  const auto scales = b.tensor(DType::f32, {4});
+  const auto zero_points = b.tensor(DType::i8, {4});
+  b.op("torchao.choose_qparams_affine.default", {x, b.list({scales, zero_points})});
+  for (int i = 0; i < 3; ++i) {
+    const auto tag = std::to_string(i);
+    const auto weight = b.constant(DType::u8, {16, 32}, "weight" + tag);
+    const auto weight_scales = b.constant(DType::f32, {2, 16}, "scales" + tag);
+    const auto sums = b.constant(DType::f32, {2, 16}, "sums" + tag);
+    const auto out = b.tensor(DType::f16, {4, 16});
+    b.op("et_vk.linear_dq8ca_q4gsw.default",
+         {x, scales, zero_points, weight, sums, weight_scales, b.integer(32), b.null(), out});
+    b.output(out);
+  }
+  Graph alone = b.graph;
+  round_inputs(alone, context());
+  EXPECT_EQ(std::ranges::count(ops(alone), "nibble.round_rows"), 3);
+  EXPECT_EQ(std::ranges::count(ops(alone), "et_vk.linear_q4gsw.default"), 3);
+  ASSERT_TRUE(run_passes(b.graph, context(), {}));
+  EXPECT_EQ(ops(b.graph),
+            (Names{"torchao.choose_qparams_affine.default", "nibble.round_rows", "nibble.linear_q4gsw_parts"}));
+  EXPECT_EQ(b.graph.tensor(b.graph.nodes[1].args[3])->dtype, DType::f32) << "what is rounded is not rounded again";
 }
 
 TEST(Passes, joined_weights_must_fit_one_buffer) {

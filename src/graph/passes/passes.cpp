@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::array kPasses = {
     Pass{"views", drop_views, "views that change no shape are their source"},
+    Pass{"round_inputs", round_inputs, "the input of linears with 8-bit activations is rounded once for all of them"},
     Pass{"common_subexpressions", common_subexpressions,
          "what is computed twice from the same values is computed once"},
     Pass{"dead_values", dead_values, "what nobody reads is not computed"},

@@ -36,6 +36,7 @@ Status fold_prepack(Graph& graph);
 void f16_caches(Graph& graph);
 
 void drop_views(Graph& graph, const PassContext& context);
+void round_inputs(Graph& graph, const PassContext& context);
 void common_subexpressions(Graph& graph, const PassContext& context);
 void gate_up(Graph& graph, const PassContext& context);
 void join_linears(Graph& graph, const PassContext& context);

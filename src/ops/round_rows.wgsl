@@ -1,6 +1,5 @@
-// Rounds each row of x to 8-bit steps of its own scale and zero point, and keeps the steps from zero as floats: what a
-// product with whole numbers wants, exactly. One thread makes four neighbours.
-// Bindings: x, factor and zero (by row), result.
+// Rounds each row of x to 8-bit steps of its own scale and zero point. One thread makes four neighbours.
+// Bindings: x, scale and zero (by row), result.
 
 struct Params {
   count: u32,
@@ -15,11 +14,11 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     return;
   }
   let x = load4_x(quad);
-  var steps = vec4<f32>();
+  var rounded = vec4<f32>();
   for (var lane = 0u; lane < 4u; lane++) {
     let row = min(4u * quad + lane, params.count - 1u) / params.depth;
     let zero = f32(load_zero(row));
-    steps[lane] = clamp(round(x[lane] / load_factor(row)) + zero, -128.0, 127.0) - zero;
+    rounded[lane] = (clamp(round(x[lane] / load_scale(row)) + zero, -128.0, 127.0) - zero) * load_scale(row);
   }
-  store4_result(quad, steps);
+  store4_result(quad, rounded);
 }
