@@ -89,16 +89,17 @@ fn below(place: Place) -> Place {
 }
 
 @compute @workgroup_size(WG)
-fn main(lane: Lane) {
+fn main(@builtin(local_invocation_index) index: u32, @builtin(workgroup_id) id: vec3<u32>,
+        @builtin(num_workgroups) groups: vec3<u32>, lane: Lane) {
   // The threads of a workgroup share their rows of x.
   let across = (params.column_tiles + WG - 1u) / WG;
-  let group = group_index(lane.group, lane.groups);
+  let group = group_index(id, groups);
   let batch = group / across / params.row_tiles;
   if (batch >= params.batches) {
     return;
   }
   let row = group / across % params.row_tiles * select(1u, 2u, WIDE == 1u) * ROWS;
-  var place = place_at(batch, row, group % across * WG + lane.index, select(16u, 32u, WIDE == 1u));
+  var place = place_at(batch, row, group % across * WG + index, select(16u, 32u, WIDE == 1u));
   let pitch = params.depth >> 5u;
   let group_steps = params.group_size >> 5u;
   // Neither these nor the sums are arrays: to index one, or to write out all that is to be written, costs compilers

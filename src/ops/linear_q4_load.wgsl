@@ -1,9 +1,7 @@
 // How a thread of linear_q4 comes to x: it loads all of it.
 
 struct Lane {
-  @builtin(workgroup_id) group: vec3<u32>,
-  @builtin(num_workgroups) groups: vec3<u32>,
-  @builtin(local_invocation_index) index: u32,
+  @builtin(global_invocation_id) id: vec3<u32>,
 }
 
 fn row_at(batch: u32, row: u32, k: u32, lane: Lane) -> Row {

@@ -2,9 +2,6 @@
 // subgroups have four threads or more.
 
 struct Lane {
-  @builtin(workgroup_id) group: vec3<u32>,
-  @builtin(num_workgroups) groups: vec3<u32>,
-  @builtin(local_invocation_index) index: u32,
   @builtin(subgroup_invocation_id) in_subgroup: u32,
 }
 

@@ -65,7 +65,7 @@ def built(out: Path) -> list[dict]:
         for call, (inputs, expected) in enumerate(program.calls):
             for kind, arrays in (("in", inputs), ("torch", expected)):
                 for index, array in enumerate(arrays):
-                    np.save(folder / f"{kind}{call}_{index}.npy", array)
+                    np.save(folder / f"{kind}{call}_{index}.npy", np.asarray(array, order="C"))
         inputs, expected = program.calls[0]
         entries.append(
             {
