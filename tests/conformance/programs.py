@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 import nibble
+from conformance.blob_cases import Built
 from conformance.case import Case, as_arrays, as_tensor
 from conformance.cases import CASES, SLOW
 from conformance.export_programs import export_case
-
-ROUTES = ("executorch", "nibble")
 
 
 class OnExecutorch:
@@ -35,6 +34,31 @@ class OnNibble:
 
     def run(self, *inputs: np.ndarray) -> tuple[np.ndarray, ...]:
         return as_arrays(self.program.run(*inputs))
+
+
+OPENERS = {"executorch": OnExecutorch, "nibble": OnNibble}
+ROUTES = tuple(OPENERS)
+
+
+def check_results(results, expected, rtol: float, atol: float, what: str) -> None:
+    """Compares the results of one call: number, dtypes, shapes and values."""
+    assert len(results) == len(expected), what
+    for index, (result, wanted) in enumerate(zip(results, expected, strict=True)):
+        where = f"{what}, output {index}"
+        assert result.dtype == wanted.dtype, where
+        assert result.shape == wanted.shape, where
+        np.testing.assert_allclose(result, wanted, rtol, atol, err_msg=where)
+
+
+def check_built(session, program: Built) -> None:
+    for number, (inputs, expected) in enumerate(program.calls):
+        check_results(session.run(*inputs), expected, program.rtol, program.rtol, f"call {number}")
+
+
+def open_built(program: Built, folder: Path, route: str = "nibble"):
+    path = folder / "model.pte"
+    path.write_bytes(program.pte())
+    return OPENERS[route](path)
 
 
 @dataclass(frozen=True)
@@ -69,13 +93,7 @@ class ExportedProgram:
         ]
 
     def check(self, results, expected, what: str = "") -> None:
-        """Compares the results of one call: number, dtypes, shapes and values."""
-        assert len(results) == len(expected)
-        for index, (result, wanted) in enumerate(zip(results, expected, strict=True)):
-            where = f"{self.case.name}{what}, output {index}"
-            assert result.dtype == wanted.dtype, where
-            assert result.shape == wanted.shape, where
-            np.testing.assert_allclose(result, wanted, self.case.rtol, self.case.atol, err_msg=where)
+        check_results(results, expected, self.case.rtol, self.case.atol, self.case.name + what)
 
     def check_calls(self, session) -> None:
         for number, (inputs, expected) in enumerate(self.calls()):

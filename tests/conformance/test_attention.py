@@ -1,16 +1,13 @@
 """Attention and rotary embedding on the device."""
 
-import zlib
-
 import numpy as np
 import pytest
 
 from conformance import attention_cases
 from conformance.attention_blobs import BUILDERS, step_by_step
-from conformance.programs import ROUTES, OnExecutorch, OnNibble, every_route
+from conformance.blob_cases import build
+from conformance.programs import ROUTES, check_built, every_route, open_built
 from conformance.test_errors import error_of
-
-OPENERS = {"executorch": OnExecutorch, "nibble": OnNibble}
 
 
 @every_route(attention_cases.ALL)
@@ -19,30 +16,18 @@ def test_program_gives_what_torch_gives(name, route, program):
     exported.check_calls(exported.open(route))
 
 
-def check(session, built) -> None:
-    for call, (inputs, expected) in enumerate(built.calls):
-        for index, (result, wanted) in enumerate(zip(session.run(*inputs), expected, strict=True)):
-            where = f"call {call}, output {index}"
-            assert result.shape == wanted.shape, where
-            np.testing.assert_allclose(result, wanted, built.rtol, built.rtol, err_msg=where)
-
-
 # Nibble alone: what is compared is the kernels, and the other route is tested by the programs above.
 @pytest.mark.parametrize("name", BUILDERS)
 def test_built_program_gives_what_numpy_gives(name, tmp_path):
-    built = BUILDERS[name](np.random.default_rng(zlib.crc32(name.encode())))
-    path = tmp_path / "model.pte"
-    path.write_bytes(built.pte())
-    check(OnNibble(path), built)
+    program = build(BUILDERS[name], name)
+    check_built(open_built(program, tmp_path), program)
 
 
 @pytest.mark.parametrize("route", ROUTES)
 def test_position_past_the_cache_is_named_and_the_next_call_is_right(route, tmp_path, capfd):
     # The last call sees positions that only a failed one could have written.
     built = step_by_step(np.random.default_rng(1), 1, 2, 1, 8, 64, "float32", [(8, 0), (8, 8), (8, 56)])
-    path = tmp_path / "model.pte"
-    path.write_bytes(built.pte())
-    session = OPENERS[route](path)
+    session = open_built(built, tmp_path, route)
     rows = built.calls[0][0][1:]
     for start, sentence in (
         (60, "sdpa_with_kv_cache.default: start_pos 60 + 8 new positions reach past the cache's 64"),
@@ -51,4 +36,4 @@ def test_position_past_the_cache_is_named_and_the_next_call_is_right(route, tmp_
         (-1, "start_pos is -1, but it must not be negative"),
     ):
         assert sentence in error_of(session, [np.array([start]), *rows], capfd)
-        check(session, built)
+        check_built(session, built)

@@ -1,34 +1,20 @@
 """Programs that the exporter will not emit, on the device."""
 
-import zlib
-
 import numpy as np
 import pytest
 
 import nibble
-from conformance.blob_cases import BUILDERS, Q4, q4_program
+from conformance.blob_cases import BUILDERS, Q4, build, q4_program
 from conformance.embedding_cases import table
-from conformance.programs import ROUTES, OnExecutorch, OnNibble
+from conformance.programs import OPENERS, ROUTES, check_built, open_built
 from support.vk00 import Blob
-
-OPENERS = {"executorch": OnExecutorch, "nibble": OnNibble}
 
 
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("name", BUILDERS)
 def test_built_program_gives_what_numpy_gives(name, route, tmp_path):
-    program = BUILDERS[name](np.random.default_rng(zlib.crc32(name.encode())))
-    path = tmp_path / "model.pte"
-    path.write_bytes(program.pte())
-    session = OPENERS[route](path)
-    for call, (inputs, expected) in enumerate(program.calls):
-        results = session.run(*inputs)
-        assert len(results) == len(expected)
-        for index, (result, wanted) in enumerate(zip(results, expected, strict=True)):
-            where = f"call {call}, output {index}"
-            assert result.dtype == wanted.dtype, where
-            assert result.shape == wanted.shape, where
-            np.testing.assert_allclose(result, wanted, program.rtol, program.rtol, err_msg=where)
+    program = build(BUILDERS[name], name)
+    check_built(open_built(program, tmp_path, route), program)
 
 
 def failure(blob: Blob, tmp_path, *inputs, dynamic=False) -> nibble.NibbleError:

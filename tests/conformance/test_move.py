@@ -1,17 +1,14 @@
 """Ops that move elements, on the device."""
 
-import zlib
-
 import numpy as np
 import pytest
 
 import nibble
 from conformance import move_cases
+from conformance.blob_cases import build
 from conformance.move_blob_cases import BUILDERS, indexed
-from conformance.programs import ROUTES, OnExecutorch, OnNibble, every_route
+from conformance.programs import ROUTES, check_built, every_route, open_built
 from support.vk00 import Blob
-
-OPENERS = {"executorch": OnExecutorch, "nibble": OnNibble}
 
 
 @every_route(move_cases.ALL)
@@ -23,16 +20,8 @@ def test_program_moves_as_torch_does(name, route, program):
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("name", BUILDERS)
 def test_built_program_moves_as_numpy_does(name, route, tmp_path):
-    program = BUILDERS[name](np.random.default_rng(zlib.crc32(name.encode())))
-    path = tmp_path / "model.pte"
-    path.write_bytes(program.pte())
-    session = OPENERS[route](path)
-    for call, (inputs, expected) in enumerate(program.calls):
-        for index, (result, wanted) in enumerate(zip(session.run(*inputs), expected, strict=True)):
-            where = f"call {call}, output {index}"
-            assert result.dtype == wanted.dtype, where
-            assert result.shape == wanted.shape, where
-            np.testing.assert_array_equal(result, wanted, err_msg=where)
+    program = build(BUILDERS[name], name)
+    check_built(open_built(program, tmp_path, route), program)
 
 
 def session(blob: Blob, tmp_path, dynamic=False) -> nibble.Program:
