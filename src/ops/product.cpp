@@ -123,10 +123,13 @@ bool has_whole_quads(const Product& p) {
   return true;
 }
 
-/// Up to how many rows the kernels for few are better. A CPU adapter's tile of 4 or 8 rows takes less than twice or
-/// thrice the time of one row. On a GPU the tile's 32 rows are mostly idle then, and few rows are read from cache,
-/// again and again.
-std::uint32_t few_rows(const OpContext& op) { return op.profile().kind == AdapterKind::cpu ? 1 : 4; }
+/// Up to how many rows the kernels for few are better. On a CPU adapter linear_q4's tile of 8 rows takes nearly three
+/// times as long as one row, product's tile of 4 rows not twice as long. On a GPU the tile's 32 rows are mostly idle
+/// then, and few rows are read from cache, again and again.
+std::uint32_t few_rows(const OpContext& op, const Product& p) {
+  if (op.profile().kind != AdapterKind::cpu) return 4;
+  return has_whole_words(p) ? 2 : 1;
+}
 
 // Which kernel, and why:
 //   flat  any adapter: float16 whose rows are no whole quads, where one thread must make what lies in a word
@@ -141,7 +144,7 @@ Status emit(OpContext& op, Product p, bool only_prepare) {
   const bool is_half = p.results[0]->format.elem == Elem::f16;
   const bool is_flat = is_half && !by_quads;
   const bool is_cpu = op.profile().kind == AdapterKind::cpu;
-  const bool is_few = p.params.rows <= few_rows(op);
+  const bool is_few = p.params.rows <= few_rows(op, p);
   const bool by_words = has_whole_words(p) && !is_flat && (is_cpu || is_few);
   Bindings bind{p.x, is_q4(p.weights) ? p.weight.raw(by_words ? Elem::words4 : Elem::words) : p.weight};
   if (p.scales) bind.add(*p.scales);
@@ -222,7 +225,7 @@ Status emit(OpContext& op, Product p, bool only_prepare) {
 
 Status multiply(OpContext& op, const Product& p) {
   // A call with fewer rows than the largest may want the other kernel: it is compiled at load, too.
-  if (p.params.rows > few_rows(op)) {
+  if (p.params.rows > few_rows(op, p)) {
     Product few = p;
     few.params.rows = 1;
     TRY(emit(op, few, true));
