@@ -99,7 +99,8 @@ void measure(Report& report, const Device& device, const std::string& self, cons
              const std::string& selector, int rounds) {
   const auto model = must(Model::load(device, path));
   const auto& plan = model.state->resources->plan();
-  const auto name = fmt::format("{} layers", layers_of(*plan));
+  const auto layers = layers_of(*plan);
+  const auto name = fmt::format("{} layer{}", layers, layers == 1 ? "" : "s");
   Caller decode(model);
   decode.run(127, 0);
   decode.run(1, 127);

@@ -13,8 +13,8 @@ Status with_tensor(OpContext& op, std::string_view expression) {
   return binary(op, a, b, out, {expression, expression}, Gives::truth);
 }
 
-/// A whole number is compared with integers as an integer, any other with both as floats: a fraction that a float holds
-/// is far from where floats skip integers. What does not fit 32 bits lies beyond all of them.
+/// A whole number is compared with integers as an integer, any other as float32, as torch does. What does not fit 32
+/// bits lies beyond all integers.
 Status with_number(OpContext& op, Expression expression) {
   TRY_BIND((self, other, out), op.args<Tensor, Number, Out>({"self", "other", "out"}));
   double number = other.value;

@@ -21,8 +21,14 @@ class Built:
     calls: list[tuple[list[np.ndarray], list[np.ndarray]]]
     dynamic: bool = False
     rtol: float = 0.0
+    # As rtol if None.
+    atol: float | None = None
     # The caller's dtypes in place of the program's, by value.
     host: dict[int, str] | None = None
+
+    @property
+    def tolerances(self) -> tuple[float, float]:
+        return self.rtol, self.rtol if self.atol is None else self.atol
 
     def pte(self) -> bytes:
         for value, dtype in (self.host or {}).items():

@@ -26,5 +26,5 @@ ALL = [
     *llm_cases.EVERYDAY,
 ]
 CASES = {case.name: case for case in ALL}
-# These are exported where they are asked for.
+# These are exported for the full suite, and where they are asked for.
 SLOW = {case.name: case for case in (*llm_cases.SLOW, minilm_cases.SINGLE, minilm_cases.BATCH)}

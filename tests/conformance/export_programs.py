@@ -128,12 +128,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Exports the programs of the conformance tests.")
     parser.add_argument("out", nargs="?", type=Path, default=DEFAULT_OUT, help="where to (default: build/programs)")
     parser.add_argument("--only", default="", metavar="PART", help="only programs with PART in their names")
+    parser.add_argument("--slow", action="store_true", help="also the programs of tests that are marked slow")
     arguments = parser.parse_args()
 
     logging.disable(logging.WARNING)
-    from conformance.cases import CASES
+    from conformance.cases import CASES, SLOW
 
-    chosen = [case for name, case in CASES.items() if arguments.only in name]
+    every = CASES | SLOW if arguments.slow else CASES
+    chosen = [case for name, case in every.items() if arguments.only in name]
     made, failed, start = 0, [], time.monotonic()
     for number, case in enumerate(chosen, 1):
         began = time.monotonic()

@@ -52,7 +52,7 @@ def check_results(results, expected, rtol: float, atol: float, what: str) -> Non
 
 def check_built(session, program: Built) -> None:
     for number, (inputs, expected) in enumerate(program.calls):
-        check_results(session.run(*inputs), expected, program.rtol, program.rtol, f"call {number}")
+        check_results(session.run(*inputs), expected, *program.tolerances, f"call {number}")
 
 
 def open_built(program: Built, folder: Path, route: str = "nibble"):

@@ -64,7 +64,7 @@ def qparams_of_rows(rng):
         inputs.append(a)
         expected += [r.reshape(-1, 1) if width == 1 else r for r in qparams(a)]
     b.inputs, b.outputs = sources, ends
-    return Built(b, [(inputs, expected)], rtol=1e-6)
+    return Built(b, [(inputs, expected)], rtol=1e-6, atol=0)
 
 
 @built
@@ -89,7 +89,7 @@ def qparams_of_blocks(rng):
             s, z = qparams(a.reshape(view), eps or 2.0**-126)
             expected += [s, z.astype("int64" if eps else "int8")]
     b.inputs, b.outputs = [x], ends
-    return Built(b, [([a], expected)], rtol=1e-6)
+    return Built(b, [([a], expected)], rtol=1e-6, atol=0)
 
 
 @built
@@ -99,7 +99,7 @@ def qparams_with_live_rows(rng):
     add_qparams(b, x, [1, 1, 12], scale, zero)
     b.inputs, b.outputs = [x], [scale, zero]
     arrays = [qparams_rows(rng, n, 12).reshape(1, n, 12) for n in (9, 1, 4, 0, 7)]
-    return Built(b, [([a], list(qparams(a))) for a in arrays], dynamic=True)
+    return Built(b, [([a], list(qparams(a))) for a in arrays], dynamic=True, rtol=1e-6, atol=0)
 
 
 @built

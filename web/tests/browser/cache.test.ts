@@ -89,6 +89,6 @@ test("other_version_of_a_file_takes_the_place_of_the_old_one", async () => {
 
 test("page_lives_while_weights_arrive", async () => {
   const pause = await onPage((page) => page.call("longestPause", LARGE));
-  console.log(`the longest pause was ${pause.toFixed(0)} ms`);
-  assert.ok(pause < 1000, `${pause} ms`);
+  console.log(`the longest pause was ${pause.toFixed(2)} of the load`);
+  assert.ok(pause < 0.5, `${pause} of the load`);
 });

@@ -80,17 +80,19 @@ const calls = {
 
   forget: async (): Promise<boolean> => caches.delete("nibble"),
 
-  /** The longest time for which a load lets nothing else happen. */
+  /** The longest time for which a load lets nothing else happen, as a share of the whole. */
   longestPause: async (path: string): Promise<number> => {
     let longest = 0;
-    let last = performance.now();
+    const start = performance.now();
+    let last = start;
     const timer = setInterval(() => {
       longest = Math.max(longest, performance.now() - last);
       last = performance.now();
     }, 1);
     await calls.visit(path);
     clearInterval(timer);
-    return longest;
+    const end = performance.now();
+    return Math.max(longest, end - last) / (end - start);
   },
 };
 
