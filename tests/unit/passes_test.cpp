@@ -218,6 +218,25 @@ TEST(Passes, linears_with_8_bit_activations_round_their_input_once) {
   EXPECT_EQ(b.graph.tensor(b.graph.nodes[1].args[3])->dtype, DType::f32) << "what is rounded is not rounded again";
 }
 
+// A file of a few megabytes has so many nodes: the work must not grow with their square.
+TEST(Passes, a_hundred_thousand_nodes_are_no_trouble) {
+  constexpr std::size_t kNodes = 100000;
+  GraphBuilder b;
+  const auto group = b.integer(32);
+  const auto none = b.null();
+  const auto weight = b.constant(DType::u8, {16, 32}, "weight");
+  const auto scales = b.constant(DType::f32, {2, 16}, "scales");
+  auto x = b.input(b.tensor(DType::f32, {4, 16}));
+  for (std::size_t i = 0; i < kNodes; ++i) {
+    const auto out = b.tensor(DType::f32, {4, 16});
+    b.op("et_vk.linear_dq8ca_q4gsw.default", {x, scales, scales, weight, scales, scales, group, none, out});
+    x = out;
+  }
+  b.output(x);
+  ASSERT_TRUE(run_passes(b.graph, context(), {}));
+  EXPECT_EQ(b.graph.nodes.size(), 2 * kNodes);
+}
+
 TEST(Passes, joined_weights_must_fit_one_buffer) {
   auto f = feed_forward(false);
   gate_up(f.b.graph, context(128 * 64 - 1));

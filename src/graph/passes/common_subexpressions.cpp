@@ -1,11 +1,14 @@
 // Nodes that do the same with the same values, as the repeated choose_qparams of q, k and v.
 #include <algorithm>
+#include <limits>
 #include <map>
 
 #include "graph/passes/rewrite.hpp"
 
 namespace nibble {
 namespace {
+
+constexpr ValueId kNoTensor = std::numeric_limits<ValueId>::max();
 
 std::vector<ValueId> outputs_of(const Graph& graph, const Node& node) {
   const auto* list = std::get_if<ValueList>(&graph.values[node.args.back()]);
@@ -34,13 +37,15 @@ bool same_kind(const Graph& graph, ValueId a, ValueId b) {
 
 void common_subexpressions(Graph& graph, const PassContext& context) {
   Rewriter rewriter(graph, context);
-  std::multimap<std::string_view, std::size_t> seen;
+  // By what they do, and with which tensor first: programs have many nodes of one op, but few of one tensor.
+  std::multimap<std::pair<std::string_view, ValueId>, std::size_t> seen;
   for (std::size_t n = 0; n < rewriter.size(); ++n) {
     const Node& node = rewriter.node(n);
     if (node.args.size() < 2 || context.mutates(node.op) != 0 || !is_steady(rewriter, graph, node)) continue;
     const auto mine = outputs_of(graph, node);
     if (!std::ranges::all_of(mine, [&](ValueId v) { return rewriter.maker(v) && !rewriter.is_output(v); })) continue;
-    const auto [first, last] = seen.equal_range(node.op);
+    const ValueId source = graph.tensor(node.args[0]) != nullptr ? rewriter.target(node.args[0]) : kNoTensor;
+    const auto [first, last] = seen.equal_range({node.op, source});
     const auto found = std::find_if(first, last, [&](const auto& entry) {
       const Node& other = rewriter.node(entry.second);
       if (other.args.size() != node.args.size()) return false;
@@ -51,7 +56,7 @@ void common_subexpressions(Graph& graph, const PassContext& context) {
                                 [&](ValueId a, ValueId b) { return same_kind(graph, a, b); });
     });
     if (found == last) {
-      seen.emplace(node.op, n);
+      seen.emplace(std::pair{std::string_view(node.op), source}, n);
       continue;
     }
     const auto theirs = outputs_of(graph, rewriter.node(found->second));

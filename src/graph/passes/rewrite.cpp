@@ -153,15 +153,15 @@ void Rewriter::finish() {
   }
   for (auto& v : graph_.outputs) v = target(v);
   std::vector<Node> nodes;
+  std::ranges::stable_sort(inserted_, {}, &Inserted::after);
+  std::size_t next = 0;
   const auto keep = [&](Node node) {
     for (auto& arg : node.args) arg = target(arg);
     nodes.push_back(std::move(node));
   };
   for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
     if (removed_[n] == 0) keep(std::move(graph_.nodes[n]));
-    for (auto& one : inserted_) {
-      if (one.after == n) keep(std::move(one.node));
-    }
+    while (next < inserted_.size() && inserted_[next].after == n) keep(std::move(inserted_[next++].node));
   }
   graph_.nodes = std::move(nodes);
 }

@@ -42,6 +42,8 @@ class Rewriter {
   void replace(std::size_t n, Node node) { graph_.nodes[n] = std::move(node); }
   /// Puts a node behind node n.
   void insert_after(std::size_t n, Node node) { inserted_.push_back({n, std::move(node)}); }
+  /// What readers of the value read by now.
+  ValueId target(ValueId v) const;
   /// Every reader of `from` reads `to` from now on.
   void redirect(ValueId from, ValueId to);
 
@@ -52,7 +54,6 @@ class Rewriter {
     std::size_t after;
     Node node;
   };
-  ValueId target(ValueId v) const;
 
   Graph& graph_;
   std::vector<std::size_t> reads_;
