@@ -36,6 +36,7 @@ constexpr std::string_view kAddend =
     "                         load_addend(i + 3u * step));\n"
     "  return params.alpha * v + params.beta * addend;\n"
     "}";
+
 // put() writes up to four elements from element i of a section's result on.
 constexpr std::string_view kPutQuads =
     "fn put(section: u32, i: u32, v: vec4<f32>, count: u32) { store4_result(i >> 2u, v); }";

@@ -137,32 +137,31 @@ TEST_P(LinearTest, q4_of_any_shape) {
   for (const auto& [rows, depth, columns, group] : kShapes) {
     for (const DType dtype : {DType::f32, DType::f16}) {
       // Compiling is what takes the time here: with a bias or without, not both.
-      for (const bool has_bias : {(rows + columns) % 2 == 0}) {
-        Program p;
-        const auto pitch = columns % 2 == 0 ? columns : columns + 3;
-        const Q4 w(p, depth, columns, group, pitch);
-        const Floats bias = p.floats(static_cast<std::size_t>(columns + 2));
-        const Floats x = p.floats(static_cast<std::size_t>(rows * depth));
-        const auto in = p.input(p.activation(dtype, {rows, depth}));
-        const auto out = p.activation(dtype, {rows, columns});
-        const auto weight = p.filled(DType::u8, {columns, (depth + 1) / 2}, w.packed);
-        const auto scales = p.filled(DType::f32, {depth / group, pitch}, w.scales);
-        p.op("et_vk.linear_q4gsw.default", {in, weight, scales, p.integer(group),
-                                            has_bias ? p.filled(DType::f32, {columns + 2}, bias) : p.null(), out});
-        p.output(out);
-        Floats wanted = product(x, w.values, depth);
-        for (std::size_t i = 0; has_bias && i < wanted.size(); ++i) {
-          wanted[i] += bias[i % static_cast<std::size_t>(columns)];
-        }
-        for (const std::uint64_t shard : {std::uint64_t{0}, std::uint64_t{512}}) {
-          const auto scale_bytes = w.scales.size() * 4;
-          shard_bytes = shard == 0 || scale_bytes > shard || (depth + 1) / 2 > 256 ? 0 : shard;
-          const auto got = run(p, {x});
-          ASSERT_TRUE(succeeds(got)) << rows << " " << depth << " " << columns;
-          EXPECT_TRUE(are_near((*got)[0], wanted, dtype == DType::f32 ? 1e-5F : 2e-3F))
-              << rows << " rows, depth " << depth << ", " << columns << " columns, " << to_string(dtype) << ", shards "
-              << shard_bytes;
-        }
+      const bool has_bias = (rows + columns) % 2 == 0;
+      Program p;
+      const auto pitch = columns % 2 == 0 ? columns : columns + 3;
+      const Q4 w(p, depth, columns, group, pitch);
+      const Floats bias = p.floats(static_cast<std::size_t>(columns + 2));
+      const Floats x = p.floats(static_cast<std::size_t>(rows * depth));
+      const auto in = p.input(p.activation(dtype, {rows, depth}));
+      const auto out = p.activation(dtype, {rows, columns});
+      const auto weight = p.filled(DType::u8, {columns, (depth + 1) / 2}, w.packed);
+      const auto scales = p.filled(DType::f32, {depth / group, pitch}, w.scales);
+      p.op("et_vk.linear_q4gsw.default", {in, weight, scales, p.integer(group),
+                                          has_bias ? p.filled(DType::f32, {columns + 2}, bias) : p.null(), out});
+      p.output(out);
+      Floats wanted = product(x, w.values, depth);
+      for (std::size_t i = 0; has_bias && i < wanted.size(); ++i) {
+        wanted[i] += bias[i % static_cast<std::size_t>(columns)];
+      }
+      for (const std::uint64_t shard : {std::uint64_t{0}, std::uint64_t{512}}) {
+        const auto scale_bytes = w.scales.size() * 4;
+        shard_bytes = shard == 0 || scale_bytes > shard || (depth + 1) / 2 > 256 ? 0 : shard;
+        const auto got = run(p, {x});
+        ASSERT_TRUE(succeeds(got)) << rows << " " << depth << " " << columns;
+        EXPECT_TRUE(are_near((*got)[0], wanted, dtype == DType::f32 ? 1e-5F : 2e-3F))
+            << rows << " rows, depth " << depth << ", " << columns << " columns, " << to_string(dtype) << ", shards "
+            << shard_bytes;
       }
     }
   }
