@@ -237,6 +237,21 @@ TEST(Passes, a_hundred_thousand_nodes_are_no_trouble) {
   EXPECT_EQ(b.graph.nodes.size(), 2 * kNodes);
 }
 
+TEST(Passes, a_hundred_thousand_linears_of_their_own_and_as_many_dead_nodes_are_no_trouble) {
+  constexpr std::size_t kNodes = 100000;
+  GraphBuilder b;
+  const auto x = b.input(b.tensor(DType::f32, {4, 64}));
+  auto used = x;
+  auto unused = x;
+  for (std::size_t i = 0; i < kNodes; ++i) {
+    used = linear(b, used, 64, 64);
+    unused = unary(b, "aten.sigmoid.default", unused);
+  }
+  b.output(used);
+  ASSERT_TRUE(run_passes(b.graph, context(), {}));
+  EXPECT_EQ(b.graph.nodes.size(), kNodes);
+}
+
 TEST(Passes, joined_weights_must_fit_one_buffer) {
   auto f = feed_forward(false);
   gate_up(f.b.graph, context(128 * 64 - 1));

@@ -6,34 +6,31 @@
 namespace nibble {
 
 void dead_values(Graph& graph, const PassContext& context) {
-  for (bool changed = true; changed;) {
-    changed = false;
-    Rewriter rewriter(graph, context);
-    std::optional<ValueId> null;
-    for (std::size_t n = 0; n < rewriter.size(); ++n) {
-      const Node& node = rewriter.node(n);
-      if (node.args.empty() || context.mutates(node.op) != 0) continue;
-      const ValueId last = node.args.back();
-      const auto is_dead = [&](ValueId v) { return rewriter.maker(v) && rewriter.reads(v) == 0; };
-      auto* list = std::get_if<ValueList>(&graph.values[last]);
-      if (list == nullptr ? is_dead(last) : !list->items.empty() && std::ranges::all_of(list->items, [&](ValueId v) {
-            return rewriter.is_null(v) || is_dead(v);
-          })) {
-        rewriter.remove(n);
-        changed = true;
-        continue;
-      }
-      if (list == nullptr || rewriter.reads(last) != 0) continue;
-      std::vector<ValueId> items = list->items;
-      for (auto& item : items) {
-        if (!is_dead(item)) continue;
-        if (!null) null = rewriter.add(Null{});
-        item = *null;
-      }
-      std::get_if<ValueList>(&graph.values[last])->items = std::move(items);
+  Rewriter rewriter(graph, context);
+  std::optional<ValueId> null;
+  // From the end: a node that goes reads no more, so that those before it may go too.
+  for (std::size_t n = rewriter.size(); n-- > 0;) {
+    const Node& node = rewriter.node(n);
+    if (node.args.empty() || context.mutates(node.op) != 0) continue;
+    const ValueId last = node.args.back();
+    const auto is_dead = [&](ValueId v) { return rewriter.maker(v) && rewriter.reads(v) == 0; };
+    auto* list = std::get_if<ValueList>(&graph.values[last]);
+    if (list == nullptr ? is_dead(last) : !list->items.empty() && std::ranges::all_of(list->items, [&](ValueId v) {
+          return rewriter.is_null(v) || is_dead(v);
+        })) {
+      rewriter.drop(n);
+      continue;
     }
-    rewriter.finish();
+    if (list == nullptr || rewriter.reads(last) != 0) continue;
+    std::vector<ValueId> items = list->items;
+    for (auto& item : items) {
+      if (!is_dead(item)) continue;
+      if (!null) null = rewriter.add(Null{});
+      item = *null;
+    }
+    std::get_if<ValueList>(&graph.values[last])->items = std::move(items);
   }
+  rewriter.finish();
 }
 
 }  // namespace nibble

@@ -1,6 +1,8 @@
 #include "graph/passes/rewrite.hpp"
 
 #include <algorithm>
+#include <string_view>
+#include <unordered_map>
 
 namespace nibble {
 namespace {
@@ -11,6 +13,22 @@ void for_each_item(const Graph& graph, ValueId v, F&& f) {
   if (const auto* list = std::get_if<ValueList>(&graph.values[v])) {
     for (auto item : list->items) f(item);
   }
+}
+
+std::vector<std::uint32_t> count_users(const Graph& graph, std::span<const std::size_t> reads) {
+  std::vector<std::uint32_t> first(graph.constants.size());
+  std::unordered_map<std::string_view, std::uint32_t> named;
+  for (std::uint32_t c = 0; c < first.size(); ++c) {
+    const auto& key = graph.constants[c].key;
+    first[c] = key.empty() ? c : named.emplace(key, c).first->second;
+  }
+  std::vector<std::uint32_t> users(first.size());
+  for (ValueId v = 0; v < reads.size(); ++v) {
+    const auto* tensor = graph.tensor(v);
+    if (tensor != nullptr && tensor->constant >= 0 && reads[v] != 0) ++users[first[tensor->constant]];
+  }
+  for (std::size_t c = 0; c < users.size(); ++c) users[c] = users[first[c]];
+  return users;
 }
 
 }  // namespace
@@ -44,6 +62,7 @@ Rewriter::Rewriter(Graph& graph, const PassContext& context)
     is_output_[v] = 1;
   }
   for (auto v : graph.inputs) is_input_[v] = 1;
+  users_ = count_users(graph, reads_);
 }
 
 std::optional<std::size_t> Rewriter::maker(ValueId v) const {
@@ -70,15 +89,7 @@ bool Rewriter::is_constant(ValueId v) const {
 }
 
 bool Rewriter::is_private_constant(ValueId v) const {
-  if (!is_constant(v) || reads_[v] != 1) return false;
-  const auto mine = graph_.tensor(v)->constant;
-  const auto& key = graph_.constants[mine].key;
-  for (ValueId other = 0; other < reads_.size(); ++other) {
-    const auto* tensor = graph_.tensor(other);
-    if (other == v || tensor == nullptr || tensor->constant < 0 || reads_[other] == 0) continue;
-    if (tensor->constant == mine || (!key.empty() && graph_.constants[tensor->constant].key == key)) return false;
-  }
-  return true;
+  return is_constant(v) && reads_[v] == 1 && users_[graph_.tensor(v)->constant] == 1;
 }
 
 bool Rewriter::same(ValueId a, ValueId b) const {
@@ -132,7 +143,14 @@ ValueId Rewriter::join(std::span<const ValueId> constants, DType dtype, Shape sh
     joined.length += graph_.constants[part].length;
   }
   graph_.constants.push_back(std::move(joined));
+  users_.push_back(1);
   return add(TensorValue{dtype, dtype, shape, static_cast<std::int32_t>(graph_.constants.size() - 1), -1});
+}
+
+void Rewriter::drop(std::size_t n) {
+  remove(n);
+  const auto& args = graph_.nodes[n].args;
+  for (std::size_t i = 0; i + 1 < args.size(); ++i) for_each_item(graph_, args[i], [&](ValueId v) { --reads_[v]; });
 }
 
 ValueId Rewriter::target(ValueId v) const {
@@ -153,15 +171,14 @@ void Rewriter::finish() {
   }
   for (auto& v : graph_.outputs) v = target(v);
   std::vector<Node> nodes;
-  std::ranges::stable_sort(inserted_, {}, &Inserted::after);
-  std::size_t next = 0;
+  auto next = inserted_.begin();
   const auto keep = [&](Node node) {
     for (auto& arg : node.args) arg = target(arg);
     nodes.push_back(std::move(node));
   };
   for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
     if (removed_[n] == 0) keep(std::move(graph_.nodes[n]));
-    while (next < inserted_.size() && inserted_[next].after == n) keep(std::move(inserted_[next++].node));
+    for (; next != inserted_.end() && next->first == n; ++next) keep(std::move(next->second));
   }
   graph_.nodes = std::move(nodes);
 }

@@ -1,6 +1,7 @@
 // What passes have in common: who makes a value and who reads it, and how nodes are replaced.
 #pragma once
 
+#include <map>
 #include <optional>
 
 #include "graph/passes/passes.hpp"
@@ -39,9 +40,11 @@ class Rewriter {
   /// A constant of these constants' bytes, one after another.
   ValueId join(std::span<const ValueId> constants, DType dtype, Shape shape);
   void remove(std::size_t n) { removed_[n] = 1; }
+  /// Removes a node that nobody needs, and with it what it reads of others.
+  void drop(std::size_t n);
   void replace(std::size_t n, Node node) { graph_.nodes[n] = std::move(node); }
   /// Puts a node behind node n.
-  void insert_after(std::size_t n, Node node) { inserted_.push_back({n, std::move(node)}); }
+  void insert_after(std::size_t n, Node node) { inserted_.emplace(n, std::move(node)); }
   /// What readers of the value read by now.
   ValueId target(ValueId v) const;
   /// Every reader of `from` reads `to` from now on.
@@ -50,11 +53,6 @@ class Rewriter {
   void finish();
 
  private:
-  struct Inserted {
-    std::size_t after;
-    Node node;
-  };
-
   Graph& graph_;
   std::vector<std::size_t> reads_;
   std::vector<std::uint32_t> writes_;
@@ -63,7 +61,9 @@ class Rewriter {
   std::vector<std::uint8_t> is_input_;
   std::vector<std::uint8_t> removed_;
   std::vector<ValueId> redirected_;
-  std::vector<Inserted> inserted_;
+  /// How many tensors that are read are made of a constant's bytes, be it by another constant of the same name.
+  std::vector<std::uint32_t> users_;
+  std::multimap<std::size_t, Node> inserted_;
 };
 
 }  // namespace nibble
