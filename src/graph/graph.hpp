@@ -54,6 +54,10 @@ struct Constant {
 struct Node {
   std::string op;
   std::vector<ValueId> args;  ///< schema order, the output value last
+  std::string origin = {};    ///< what the program calls it, where a pass made it of something else
+
+  /// How errors name it.
+  std::string_view name() const { return origin.empty() ? op : origin; }
 };
 
 struct Graph {

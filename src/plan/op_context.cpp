@@ -23,7 +23,7 @@ Tensor Tensors::operator[](std::size_t i) const { return op_->tensor_of(items_[i
 OpContext::OpContext(Stepper& stepper, std::uint32_t node, Measure* measure)
     : stepper_(stepper), plan_(*stepper.plan_), node_(node), measure_(measure) {}
 
-std::string_view OpContext::name() const { return plan_.graph().nodes[node_].op; }
+std::string_view OpContext::name() const { return plan_.graph().nodes[node_].name(); }
 
 Status OpContext::expect_count(std::size_t count) const {
   const auto got = plan_.graph().nodes[node_].args.size();

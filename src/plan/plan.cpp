@@ -92,9 +92,9 @@ class PlanMaker {
       return {};
     };
     for (std::size_t n = 0; n < g.nodes.size(); ++n) {
-      for (auto v : plan_->node_inputs_[n]) TRY(check(v, g.nodes[n].op));
+      for (auto v : plan_->node_inputs_[n]) TRY(check(v, g.nodes[n].name()));
       for (auto v : plan_->node_outputs_[n]) has_value[v] = true;
-      for (auto v : plan_->node_outputs_[n]) TRY(check(v, g.nodes[n].op));
+      for (auto v : plan_->node_outputs_[n]) TRY(check(v, g.nodes[n].name()));
     }
     for (auto v : g.outputs) TRY(check(v, "the output list"));
     return {};

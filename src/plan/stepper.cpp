@@ -122,14 +122,14 @@ Error Stepper::describe_fault(std::span<const std::uint32_t, kFaultWords> words)
   if (node >= nodes_.size() || words[3] >= nodes_[node].faults.size())
     return {ErrorCode::internal, fmt::format("a kernel reported an unknown fault ({}, {})", words[0], words[3])};
   const auto& site = nodes_[node].faults[words[3]];
-  return bad_index(plan_->graph_.nodes[node].op, site.arg, shapes_[site.indices], words[1],
+  return bad_index(plan_->graph_.nodes[node].name(), site.arg, shapes_[site.indices], words[1],
                    std::bit_cast<std::int32_t>(words[2]), site.rows);
 }
 
 Error Stepper::describe_index(const IndexCheck& check, std::size_t input, std::uint64_t position,
                               std::int64_t value) const {
-  return bad_index(plan_->graph_.nodes[check.node].op, check.arg, shapes_[plan_->graph_.inputs[input]], position, value,
-                   check.rows);
+  return bad_index(plan_->graph_.nodes[check.node].name(), check.arg, shapes_[plan_->graph_.inputs[input]], position,
+                   value, check.rows);
 }
 
 }  // namespace nibble

@@ -98,6 +98,16 @@ TEST(Linear, names_wrong_arguments) {
     l.b.graph.nodes[0].args[4] = l.b.constant(DType::f32, {7});
     EXPECT_TRUE(fails_with(plan_of(l.b), "bias has shape [7], but there are 8 columns"));
   }
+  {
+    // A pass makes two nodes of it; the sentence names the one that the program has.
+    auto l = linear_q4({2, 64}, 8, 5);
+    const auto row_scales = l.b.input(l.b.tensor(DType::f32, {2}));
+    const auto zero_points = l.b.input(l.b.tensor(DType::i8, {2}));
+    l.b.graph.nodes[0] = {
+        "et_vk.linear_dq8ca_q4gsw.default",
+        {l.x, row_scales, zero_points, l.weight, l.scales, l.scales, l.b.integer(5), l.b.null(), l.out}};
+    EXPECT_TRUE(fails_with(plan_of(l.b), "et_vk.linear_dq8ca_q4gsw.default: group_size is 5"));
+  }
 }
 
 TEST(Linear, parts_are_checked) {

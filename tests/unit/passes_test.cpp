@@ -172,6 +172,7 @@ TEST(Passes, gate_and_up_become_one_linear) {
     auto f = feed_forward(turned);
     gate_up(f.b.graph, context());
     ASSERT_EQ(ops(f.b.graph), (Names{"nibble.linear_q4gsw_gated"}));
+    EXPECT_EQ(f.b.graph.nodes[0].name(), "et_vk.linear_q4gsw.default");
     const auto& args = f.b.graph.nodes[0].args;
     EXPECT_EQ(args[0], f.x);
     EXPECT_EQ(args[6], f.out);
@@ -216,6 +217,8 @@ TEST(Passes, linears_with_8_bit_activations_round_their_input_once) {
   EXPECT_EQ(ops(b.graph),
             (Names{"torchao.choose_qparams_affine.default", "nibble.round_rows", "nibble.linear_q4gsw_parts"}));
   EXPECT_EQ(b.graph.tensor(b.graph.nodes[1].args[3])->dtype, DType::f32) << "what is rounded is not rounded again";
+  for (auto n : {1, 2})
+    EXPECT_EQ(b.graph.nodes[n].name(), "et_vk.linear_dq8ca_q4gsw.default") << "as the program has it";
 }
 
 // A file of a few megabytes has so many nodes: the work must not grow with their square.
@@ -327,6 +330,7 @@ TEST(Passes, rotation_and_cache_write_become_one) {
     const auto names = ops(a.b.graph);
     ASSERT_EQ(names.size(), 8U);
     EXPECT_EQ(names[6], "nibble.rope_update_cache");
+    EXPECT_EQ(a.b.graph.nodes[6].name(), "sdpa_with_kv_cache.default") << "errors name what the program has";
     EXPECT_EQ(names[7], "llama.custom_sdpa.default");
     const auto& rope = a.b.graph.nodes[6].args;
     EXPECT_EQ((std::vector{rope[0], rope[1], rope[2]}), (std::vector{a.q, a.k, a.v}));

@@ -20,7 +20,9 @@ void add_rms_norm(Graph& graph, const PassContext& context) {
     if (a->dtype != b->dtype || a->dtype != sum->dtype || out->dtype != sum->dtype) continue;
     const ValueId outs = rewriter.add(ValueList{{args[3], norm.args[3]}});
     // In the place of the sum, because somebody may read that before the norm.
-    rewriter.replace(*add, {"nibble.add_rms_norm", {args[0], args[1], norm.args[1], norm.args[2], outs}});
+    rewriter.replace(*add, {"nibble.add_rms_norm",
+                            {args[0], args[1], norm.args[1], norm.args[2], outs},
+                            "aten.add.Tensor with et_vk.rms_norm.default"});
     rewriter.remove(n);
   }
   rewriter.finish();

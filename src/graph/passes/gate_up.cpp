@@ -55,7 +55,8 @@ void gate_up(Graph& graph, const PassContext& context) {
       auto joined = join_arguments(rewriter, both);
       joined.push_back(out);
       for (auto gone : {gate->linear.node, gate->sigmoid, gate->product, up->node}) rewriter.remove(gone);
-      rewriter.replace(n, {"nibble.linear_q4gsw_gated", std::move(joined)});
+      rewriter.replace(n,
+                       {"nibble.linear_q4gsw_gated", std::move(joined), std::string(rewriter.node(up->node).name())});
       break;
     }
   }

@@ -147,6 +147,11 @@ ValueId Rewriter::join(std::span<const ValueId> constants, DType dtype, Shape sh
   return add(TensorValue{dtype, dtype, shape, static_cast<std::int32_t>(graph_.constants.size() - 1), -1});
 }
 
+Node Rewriter::named_as(std::size_t n, Node node) const {
+  if (node.origin.empty()) node.origin = graph_.nodes[n].name();
+  return node;
+}
+
 void Rewriter::drop(std::size_t n) {
   remove(n);
   const auto& args = graph_.nodes[n].args;

@@ -42,9 +42,10 @@ class Rewriter {
   void remove(std::size_t n) { removed_[n] = 1; }
   /// Removes a node that nobody needs, and with it what it reads of others.
   void drop(std::size_t n);
-  void replace(std::size_t n, Node node) { graph_.nodes[n] = std::move(node); }
-  /// Puts a node behind node n.
-  void insert_after(std::size_t n, Node node) { inserted_.emplace(n, std::move(node)); }
+  /// Errors name the new node as they did the old one, unless it says otherwise.
+  void replace(std::size_t n, Node node) { graph_.nodes[n] = named_as(n, std::move(node)); }
+  /// Puts a node behind node n, of which it is a part.
+  void insert_after(std::size_t n, Node node) { inserted_.emplace(n, named_as(n, std::move(node))); }
   /// What readers of the value read by now.
   ValueId target(ValueId v) const;
   /// Every reader of `from` reads `to` from now on.
@@ -53,6 +54,8 @@ class Rewriter {
   void finish();
 
  private:
+  Node named_as(std::size_t n, Node node) const;
+
   Graph& graph_;
   std::vector<std::size_t> reads_;
   std::vector<std::uint32_t> writes_;
