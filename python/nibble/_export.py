@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import operator
 import os
 import warnings
 from dataclasses import dataclass, field
@@ -57,7 +58,9 @@ def export(
 
     dynamic_shapes: as torch.export takes them.
     path: where to write the .pte file, if anywhere.
-    compile_options: the partitioner's, such as {"force_fp16": True}.
+    compile_options: the partitioner's, such as {"force_fp16": True}. Where the module changes a buffer,
+        "alias_buffer_mutations" is True unless it is given: the program then keeps the buffer's value from call to
+        call, and would be refused without. Caches that a custom op writes need no option.
     constant_methods: further methods that return a constant, such as {"get_vocab_size": 32000}.
     """
     import torch
@@ -69,9 +72,15 @@ def export(
         raise NibbleError(f"'{path}' cannot be written: its folder is missing or read-only", "io")
     _keep_fusion_patterns()
     exported = torch.export.export(module.eval(), tuple(example_inputs), dynamic_shapes=dynamic_shapes)
+    options = dict(compile_options or {})
+    keeps_state = "alias_buffer_mutations" not in options and _changes_buffers(exported)
+    if keeps_state:
+        options["alias_buffer_mutations"] = True
     edge = to_edge_transform_and_lower(
-        exported, partitioner=[VulkanPartitioner(compile_options or {})], constant_methods=constant_methods
+        exported, partitioner=[VulkanPartitioner(options)], constant_methods=constant_methods
     )
+    if keeps_state:
+        _check_order_of_state(edge.exported_program().graph_module)
     outside = _not_delegated(edge.exported_program().graph)
     if outside:
         warnings.warn(f"not delegated: {', '.join(outside)}", stacklevel=2)
@@ -92,6 +101,7 @@ def export_embedding(
 ) -> Exported:
     """Exports a float table [rows, width] as a 4-bit program from ids [1, n] to rows [1, n, width].
 
+    table: an array, or a tensor of any float type, such as the weight of a torch.nn.Embedding.
     max_length: the largest n.
     reduce: with "mean" the program gives the mean of the rows, [1, 1, width].
     """
@@ -104,6 +114,8 @@ def export_embedding(
         raise ValueError(f"The rows can be reduced by 'mean' or not at all, but not by {reduce!r}.")
     if max_length < 2:
         raise ValueError(f"The largest number of ids must be at least 2, but it is {max_length}.")
+    if isinstance(table, torch.Tensor):
+        table = _as_array(table)
     packed, scales = quantize_q4(np.asarray(table), group_size)
 
     class Embedding(torch.nn.Module):
@@ -121,6 +133,14 @@ def export_embedding(
     return export(Embedding(), (example,), ({1: length},), path, constant_methods={"get_vocab_size": packed.shape[0]})
 
 
+def _as_array(table: "torch.Tensor") -> np.ndarray:
+    """Parameters and tensors elsewhere than in host memory too; bfloat16, which NumPy lacks, becomes float32."""
+    import torch
+
+    table = table.detach().cpu()
+    return (table.float() if table.dtype == torch.bfloat16 else table).numpy()
+
+
 @functools.cache
 def _keep_fusion_patterns() -> None:
     """Lets the exporter build its fusion patterns once, and not once per program: that is most of its time."""
@@ -130,6 +150,62 @@ def _keep_fusion_patterns() -> None:
     for entry in fusable_patterns.values():
         if entry.get_graphs_fn:
             entry.get_graphs_fn = functools.cache(entry.get_graphs_fn)
+
+
+def _changes_buffers(exported: "torch.export.ExportedProgram") -> bool:
+    """Whether torch's own operators write to a buffer. Its signature does not tell yet, before decomposition."""
+    import torch
+
+    buffers = exported.graph_signature.inputs_to_buffers
+    for node in exported.graph.nodes:
+        schema = getattr(node.target, "_schema", None)
+        if schema is None or node.target.namespace != "aten" or not schema.is_mutable:
+            continue
+        # A view of a buffer is the buffer.
+        source = node.args[0]
+        while (
+            isinstance(source, torch.fx.Node)
+            and source.op == "call_function"
+            and _gives_its_first_argument(source.target)
+        ):
+            source = source.args[0]
+        if isinstance(source, torch.fx.Node) and source.name in buffers:
+            return True
+    return False
+
+
+def _gives_its_first_argument(target: Any) -> bool:
+    schema = getattr(target, "_schema", None)
+    if schema is None:
+        return target is operator.getitem
+    return bool(schema.arguments) and schema.arguments[0].alias_info is not None
+
+
+def _check_order_of_state(module: "torch.fx.GraphModule") -> None:
+    """The exporter lets a buffer's new value overwrite it at once. Who reads the old value later would get the new."""
+    from executorch.backends.vulkan._passes.remove_redundant_ops import RemoveRedundantOpsTransform
+    from executorch.exir.lowered_backend_module import get_lowered_submodules
+
+    for _, lowered, _ in get_lowered_submodules(module):
+        program = lowered.original_module
+        nodes = {node.name: node for node in program.graph.nodes}
+        order = {node: i for i, node in enumerate(program.graph.nodes)}
+        inputs = {buffer: name for name, buffer in program.graph_signature.inputs_to_buffers.items()}
+        for name, buffer in program.graph_signature.buffers_to_mutate.items():
+            if name not in nodes or inputs.get(buffer) not in nodes:
+                continue
+            # The exporter leaves copies out, so who reads a copy reads the buffer.
+            sources = [nodes[inputs[buffer]]]
+            for source in sources:
+                for user in source.users:
+                    if user.target in RemoveRedundantOpsTransform.redundant_ops and user.name != name:
+                        sources.append(user)
+                    elif order[user] > order[nodes[name]]:
+                        raise NibbleError(
+                            f"buffer '{buffer}' is read by node {user.name} after node {name} has made its new value, "
+                            "but the exporter keeps only one of them: read it before, or make the new value last",
+                            "unsupported",
+                        )
 
 
 def _not_delegated(graph: "torch.fx.Graph") -> list[str]:

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <unordered_map>
 
 #include "ops/registry.hpp"
 #include "program/mapped_file.hpp"
@@ -13,13 +14,14 @@ using Json = nlohmann::ordered_json;
 
 void count_ops(const Graph& graph, Inspection& facts) {
   const Registry registry = ops::registry();
+  std::unordered_map<std::string_view, std::size_t> place;
   for (const auto& node : graph.nodes) {
-    auto op = std::ranges::find(facts.ops, node.op, &Inspection::Op::name);
-    if (op == facts.ops.end()) {
+    const auto [found, is_new] = place.emplace(node.op, facts.ops.size());
+    if (is_new) {
       const bool supported = std::ranges::find(registry, node.op, &OpEntry::name) != registry.end();
-      op = facts.ops.insert(op, {node.op, 0, supported});
+      facts.ops.push_back({node.op, 0, supported});
     }
-    ++op->count;
+    ++facts.ops[found->second].count;
   }
 }
 

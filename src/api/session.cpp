@@ -27,6 +27,7 @@ Result<std::shared_ptr<SessionState>> SessionState::make(std::shared_ptr<const M
 }
 
 Status SessionState::set_inputs(std::span<const HostTensor> inputs) {
+  executor->clear_inputs();
   if (inputs.size() != model->inputs.size()) {
     return fail(ErrorCode::invalid_argument, "{} {} given, but the program takes {}", inputs.size(),
                 inputs.size() == 1 ? "input is" : "inputs are", model->inputs.size());
@@ -40,8 +41,8 @@ Status SessionState::set_inputs(std::span<const HostTensor> inputs) {
     }
     if (const auto to = model->graph_inputs[i]; to >= 0) graph_inputs_[static_cast<std::size_t>(to)] = inputs[i];
   }
-  TRY(executor->set_inputs(graph_inputs_));
-  return keep_inputs(inputs);
+  TRY(keep_inputs(inputs));
+  return executor->set_inputs(graph_inputs_);
 }
 
 Status SessionState::keep_inputs(std::span<const HostTensor> inputs) {

@@ -27,8 +27,10 @@ std::string one_line(std::string_view text) {
 
 /// wgpu-native reports some exhausted memory as a validation error.
 ErrorCode code_of(WGPUErrorType type, std::string_view message) {
-  bool memory = type == WGPUErrorType_OutOfMemory || message.contains("emory");
-  return memory ? ErrorCode::out_of_memory : ErrorCode::gpu;
+  // wgpu-native has words for it where it has no type; workgroup memory is another matter.
+  const bool is_full =
+      type == WGPUErrorType_OutOfMemory || message.contains("ut of memory") || message.contains("ot enough memory");
+  return is_full ? ErrorCode::out_of_memory : ErrorCode::gpu;
 }
 
 struct OpenDevices {

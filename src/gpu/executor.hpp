@@ -47,6 +47,8 @@ class Executor {
 
   /// Checks and converts the inputs, works out the call and hands the data to the GPU.
   Status set_inputs(std::span<const HostTensor> inputs);
+  /// No call may run before inputs are set again.
+  void clear_inputs() { ready_ = false; }
   /// Runs the inputs last set, once: the call reuses their buffers.
   Status execute(std::span<const HostOutput> outputs);
   /// As execute(), with GPU times; needs timestamp queries.

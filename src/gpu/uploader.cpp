@@ -19,10 +19,15 @@ class Uploader {
   Uploader(Device& device, ConstantSource& source, const Progress& progress, std::uint64_t total)
       : device_(device), source_(source), progress_(progress), total_(total) {}
 
-  Status run(const Upload& upload, WGPUBuffer buffer) {
-    TRY_ASSIGN(auto bytes, source_.open(upload.constant));
-    auto status = copy(upload, buffer, bytes);
-    source_.close(upload.constant);
+  /// Uploads of one constant.
+  Status run(std::span<const Upload> uploads, std::span<const WGPUBuffer> buffers) {
+    const auto constant = uploads.front().constant;
+    TRY_ASSIGN(auto bytes, source_.open(constant));
+    Status status;
+    for (const auto& one : uploads) {
+      if (status) status = copy(one, buffers[one.buffer], bytes);
+    }
+    source_.close(constant);
     return status;
   }
 
@@ -85,8 +90,15 @@ Status upload(Device& device, ConstantSource& source, std::span<const Upload> up
   std::uint64_t total = 0;
   for (const auto& one : uploads) total += buffers[one.buffer] != nullptr ? one.bytes : 0;
   Uploader uploader(device, source, progress, total);
-  for (const auto& one : uploads) {
-    if (buffers[one.buffer] != nullptr) TRY(uploader.run(one, buffers[one.buffer]));
+  while (!uploads.empty()) {
+    // Opening may mean reading: all parts of a constant are taken from it at once.
+    const auto is_other = [&](const Upload& one) {
+      return one.constant != uploads.front().constant ||
+             (buffers[one.buffer] == nullptr) != (buffers[uploads.front().buffer] == nullptr);
+    };
+    const auto count = static_cast<std::size_t>(std::ranges::find_if(uploads, is_other) - uploads.begin());
+    if (buffers[uploads.front().buffer] != nullptr) TRY(uploader.run(uploads.first(count), buffers));
+    uploads = uploads.subspan(count);
   }
   return {};
 }

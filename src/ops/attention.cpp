@@ -204,6 +204,9 @@ Status check(const OpContext& op, Attention& a) {
   const Shape& k = a.key.shape;
   if (q[3] < 1 || q[3] > kLargestSize)
     return op.fail("heads have {} elements, but 1 to {} are supported", q[3], kLargestSize);
+  if (q[3] != op.bound(a.query)[3]) {
+    return op.fail("heads have {} elements, but the program is made for {}", q[3], op.bound(a.query)[3]);
+  }
   if (!(k == a.value.shape)) return op.fail("{} has shape {}, but {} has {}", a.key.arg, k, a.value.arg, a.value.shape);
   if (k[3] != q[3] || k[0] != q[0]) return op.fail("{} has shape {}, but {} has {}", a.query.arg, q, a.key.arg, k);
   const auto heads = q[a.axes.heads];

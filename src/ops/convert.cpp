@@ -1,4 +1,5 @@
-// Changing the element type. float → int truncates towards zero; anything but zero is true.
+// Changing the element type. float → int truncates towards zero; anything but zero is true,
+// NaN too: shaders may take it for any number, so it is compared by what it cannot equal.
 #include "ops/checks.hpp"
 #include "ops/ops.hpp"
 #include "plan/copy.hpp"
@@ -18,7 +19,7 @@ Status convert(OpContext& op, const Tensor& in, const Out& out) {
   const auto quads = static_cast<std::uint32_t>(Size::of(out.shape).div_up(4).unchecked());
   const std::string_view change =
       out.dtype == DType::boolean ? (is_float(in.dtype) ? "fn change(v: vec4<f32>) -> vec4<i32> { return "
-                                                          "select(vec4<i32>(0), vec4<i32>(1), v != vec4<f32>(0.0)); }"
+                                                          "select(vec4<i32>(1), vec4<i32>(0), v == vec4<f32>(0.0)); }"
                                                         : "fn change(v: vec4<i32>) -> vec4<i32> { return "
                                                           "select(vec4<i32>(0), vec4<i32>(1), v != vec4<i32>(0)); }")
       : is_float(in.dtype)        ? (is_float(out.dtype) ? "fn change(v: vec4<f32>) -> vec4<f32> { return v; }"

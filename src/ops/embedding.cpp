@@ -83,7 +83,7 @@ Status embedding_q4gsw(OpContext& op) {
   const auto words = words_per_thread(op, width, group_size);
   const bool checks = op.check_on_device(ids, rows);
   const bool is_partial = op.is_sharded(weight) || op.is_sharded(scales);
-  return op.for_each_row_range({&weight, &scales}, [&](const RowRange& range) {
+  return op.for_each_row_range(rows, {&weight, &scales}, [&](const RowRange& range) {
     const auto& [in_weight, in_scales, unused1, unused2] = range.shards;
     const Q4Params params{.rows = rows_of(op, ids, width, rows, range),
                           .groups = static_cast<std::uint32_t>(scales.shape[1]),
@@ -126,16 +126,15 @@ Status embedding(OpContext& op) {
     std::uint32_t weight_first;
   };
   const bool checks = op.check_on_device(ids, rows);
-  return op.for_each_row_range({&weight}, [&](const RowRange& range) {
+  return op.for_each_row_range(rows, {&weight}, [&](const RowRange& range) {
     const Params params{rows_of(op, ids, width, rows, range), static_cast<std::uint32_t>(range.shards[0].row_begin)};
     Bindings bind{op.read("weight", weight, range.shards[0]), op.read("ids", ids), op.write("result", out)};
     if (checks) bind.add(op.fault());
-    return op.dispatch(
-        {.shader = wgsl::embedding,
-         .bind = bind,
-         .params = params_of(params),
-         .threads = Size::of(out.shape).div_up(4).unchecked(),
-         .overrides = {{"ALIGNED", width % 4 == 0 ? 1.0 : 0.0}, {"PARTIAL", op.is_sharded(weight) ? 1.0 : 0.0}}});
+    return op.dispatch({.shader = wgsl::embedding,
+                        .bind = bind,
+                        .params = params_of(params),
+                        .threads = Size::of(out.shape).div_up(4).unchecked(),
+                        .overrides = {{"ALIGNED", width % 4 == 0 ? 1.0 : 0.0}}});
   });
 }
 

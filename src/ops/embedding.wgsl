@@ -14,7 +14,6 @@ struct Params {
 @group(0) @binding(0) var<uniform> params: Params;
 
 override ALIGNED: u32 = 0u;
-override PARTIAL: u32 = 0u;
 
 // The row for an id, or table_rows if this dispatch has nothing to write for it.
 fn row_of(position: u32) -> u32 {

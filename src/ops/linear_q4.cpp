@@ -47,13 +47,15 @@ Result<Product> q4_product(OpContext& op, const Tensor& x, const Tensor& weight,
 }
 
 /// One dispatch for each shard of the weight, which makes its own columns of the result.
-Status multiply_shards(OpContext& op, Product p, const Tensor& weight, std::int64_t scales_pitch) {
-  return op.for_each_row_range({&weight}, [&](const RowRange& range) {
-    p.weight = op.read("weight", weight, range.shards[0]);
+Status multiply_shards(OpContext& op, Product p, const Tensor& weight, const Tensor& scales) {
+  return op.for_each_row_range(weight.shape[0], {&weight, &scales}, [&](const RowRange& range) {
+    const auto& [in_weight, in_scales, unused1, unused2] = range.shards;
+    p.weight = op.read("weight", weight, in_weight);
+    p.scales = op.is_sharded(scales) ? op.read("scales", scales, in_scales) : op.read("scales", scales);
     p.params.sections[0] = {.width = static_cast<std::uint32_t>(range.end - range.begin),
-                            .weight_first = static_cast<std::uint32_t>(range.begin - range.shards[0].row_begin),
-                            .scales_first = static_cast<std::uint32_t>(range.begin),
-                            .scales_pitch = static_cast<std::uint32_t>(scales_pitch),
+                            .weight_first = static_cast<std::uint32_t>(range.begin - in_weight.row_begin),
+                            .scales_first = static_cast<std::uint32_t>(range.begin - in_scales.row_begin),
+                            .scales_pitch = static_cast<std::uint32_t>(op.pitch(scales, in_scales)),
                             .result_first = static_cast<std::uint32_t>(range.begin),
                             .result_width = static_cast<std::uint32_t>(weight.shape[0])};
     return multiply(op, p);
@@ -105,10 +107,9 @@ Status linear_q4gsw(OpContext& op) {
   TRY(check_bias(op, bias, weight.shape[0]));
   TRY(set_width(op, x, weight.shape[0], out));
   p.x = op.read("x", x);
-  p.scales = op.read("scales", scales);
   if (bias) p.addend = op.read("addend", *bias);
   p.results[0] = op.write("result", out);
-  return multiply_shards(op, p, weight, scales.shape[1]);
+  return multiply_shards(op, p, weight, scales);
 }
 
 Status linear_qcs4w(OpContext& op) {
@@ -122,9 +123,8 @@ Status linear_qcs4w(OpContext& op) {
   TRY(set_width(op, x, weight.shape[0], out));
   p.weights = Weights::q4_swapped;
   p.x = op.read("x", x);
-  p.scales = op.read("scales", scales);
   p.results[0] = op.write("result", out);
-  return multiply_shards(op, p, weight, scales.numel());
+  return multiply_shards(op, p, weight, scales);
 }
 
 Status linear_dq8ca_q4gsw(OpContext& op) {
@@ -139,10 +139,9 @@ Status linear_dq8ca_q4gsw(OpContext& op) {
   op.need_scratch(Size::bytes(op.bound(x), DType::f32));
   TRY(round_to(op, x, input_scales, input_zp, op.write_scratch("result", Elem::f32)));
   p.x = op.read_scratch("x", Elem::f32);
-  p.scales = op.read("scales", scales);
   if (bias) p.addend = op.read("addend", *bias);
   p.results[0] = op.write("result", out);
-  return multiply_shards(op, p, weight, scales.shape[1]);
+  return multiply_shards(op, p, weight, scales);
 }
 
 // --- made by graph passes ---

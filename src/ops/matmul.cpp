@@ -24,16 +24,13 @@ Status multiply_matrices(OpContext& op, const Tensor& self, const Tensor& mat2, 
   TRY(op.set_shape(out, shape));
 
   // Elements are counted in 32 bits, which op.read() checks; so are rows and columns then.
-  Product p{.weights = Weights::columns, .x = op.read("x", self), .weight = op.read("weight", mat2)};
+  Product p{.weights = Weights::columns, .x = op.read("x", self)};
   auto& params = p.params;
   params.rows = static_cast<std::uint32_t>(rows);
   params.depth = static_cast<std::uint32_t>(depth);
   params.batches = rank == 3 ? static_cast<std::uint32_t>(self.shape[0]) : 1;
-  params.weight_pitch = static_cast<std::uint32_t>(columns);
-  params.weight_batch = params.depth * params.weight_pitch;
   params.alpha = alpha;
   params.beta = beta;
-  params.sections[0] = {.width = params.weight_pitch, .result_width = params.weight_pitch};
   if (addend) {
     TRY(check_float(op, *addend));
     // Broadcast to [rows, columns]: a missing or single dimension is repeated.
@@ -48,7 +45,16 @@ Status multiply_matrices(OpContext& op, const Tensor& self, const Tensor& mat2, 
     p.addend = op.read("addend", *addend);
   }
   p.results[0] = op.write("result", out);
-  return multiply(op, p);
+  return op.for_each_row_range(columns, {&mat2}, [&](const RowRange& range) {
+    const auto& shard = range.shards[0];
+    p.weight = op.is_sharded(mat2) ? op.read("weight", mat2, shard) : op.read("weight", mat2);
+    params.weight_pitch = static_cast<std::uint32_t>(op.pitch(mat2, shard));
+    params.weight_batch = params.depth * params.weight_pitch;
+    params.sections[0] = {.width = static_cast<std::uint32_t>(range.end - range.begin),
+                          .result_first = static_cast<std::uint32_t>(range.begin),
+                          .result_width = static_cast<std::uint32_t>(columns)};
+    return multiply(op, p);
+  });
 }
 
 }  // namespace
@@ -86,7 +92,7 @@ Status linear(OpContext& op) {
   }
   TRY_ASSIGN(const auto width, narrow(op, Size::from_signed(columns), "weight"));
   TRY_ASSIGN(const auto depth, narrow(op, Size::from_signed(weight.shape[1]), "weight"));
-  return op.for_each_row_range({&weight}, [&](const RowRange& range) {
+  return op.for_each_row_range(columns, {&weight}, [&](const RowRange& range) {
     Product p{.weights = Weights::rows, .x = op.read("x", input), .weight = op.read("weight", weight, range.shards[0])};
     p.params.rows = rows;
     p.params.depth = depth;

@@ -15,14 +15,12 @@ constexpr Fold kSquares{
         "fn merge(a: S, b: S) -> S { return a + b; }\n",
 };
 
-constexpr RowsOp kRms{kSquares,
-                      "fn done(s: S) -> vec2<f32> {\n"
-                      "  return vec2<f32>(1.0 / sqrt(s / f32(params.width) + params.scalar), 0.0);\n"
-                      "}\n"
-                      "fn apply(x: f32, d: vec2<f32>, i: u32) -> f32 { return x * d.x * load_weight(i); }\n"
-                      "fn apply4(v: vec4<f32>, d: vec2<f32>, quad: u32) -> vec4<f32> {\n"
-                      "  return v * d.x * load4_weight(quad);\n"
-                      "}\n"};
+constexpr std::string_view kRms =
+    "fn done(s: S) -> vec2<f32> {\n"
+    "  return vec2<f32>(1.0 / sqrt(s / f32(params.width) + params.scalar), 0.0);\n"
+    "}\n"
+    "fn apply(x: f32, d: vec2<f32>, i: u32) -> f32 { return x * d.x * weight_at(i); }\n"
+    "fn apply4(v: vec4<f32>, d: vec2<f32>, quad: u32) -> vec4<f32> { return v * d.x * weight4_at(quad); }\n";
 
 constexpr std::string_view kCentre =
     "fn done(s: S) -> vec2<f32> { return vec2<f32>(s.y, 1.0 / sqrt(s.z / s.x + params.scalar)); }\n"
@@ -49,15 +47,20 @@ std::string_view affine_lines(const Affine& affine) {
   return affine.bias ? NO_WEIGHT BIAS : NO_WEIGHT NO_BIAS;
 }
 
-Status check_rms(const OpContext& op, const Tensor& x, const Tensor& weight, const Out& out) {
-  for (const Tensor* t : {&x, &weight, static_cast<const Tensor*>(&out)}) TRY(check_float(op, *t));
+Status check_rms(const OpContext& op, const Tensor& x, const std::optional<Tensor>& weight, const Out& out) {
+  TRY(check_float(op, x));
+  TRY(check_float(op, out));
   if (x.rank() == 0) return op.fail("{} has no dimensions, but its last one is normalized", x.arg);
-  if (weight.rank() != 1 || weight.shape[0] != x.shape[x.rank() - 1]) {
-    return op.fail("weight has shape {}, but rows of {} elements need [{}]", weight.shape, x.shape[x.rank() - 1],
-                   x.shape[x.rank() - 1]);
+  if (!weight) return {};
+  TRY(check_float(op, *weight));
+  const auto width = x.shape[x.rank() - 1];
+  if (weight->rank() == 0 || weight->shape[weight->rank() - 1] != width || weight->numel() != width) {
+    return op.fail("weight has shape {}, but rows of {} elements need [{}]", weight->shape, width, width);
   }
   return {};
 }
+
+RowsOp rms(const std::optional<Tensor>& weight) { return {kSquares, kRms, weight ? WEIGHT : NO_WEIGHT}; }
 
 DimSet from_dim(std::size_t first) {
   DimSet set{};
@@ -68,13 +71,13 @@ DimSet from_dim(std::size_t first) {
 }  // namespace
 
 Status rms_norm(OpContext& op) {
-  TRY_BIND((x, weight, eps, out), op.args<Tensor, Tensor, Number, Out>({"x", "weight", "eps", "out"}));
+  TRY_BIND((x, weight, eps, out), op.args<Tensor, std::optional<Tensor>, Number, Out>({"x", "weight", "eps", "out"}));
   TRY(check_rms(op, x, weight, out));
   TRY(op.set_shape(out, x.shape));
   const auto last = from_dim(x.rank() - 1);
   auto params = fold_params(op, x, last);
   params.scalar = static_cast<float>(eps.value);
-  return rows(op, x, {weight, {}}, last, params, out, kRms);
+  return rows(op, x, {weight, {}}, last, params, out, rms(weight));
 }
 
 Status add_rms_norm(OpContext& op) {
@@ -97,7 +100,7 @@ Status add_rms_norm(OpContext& op) {
     // What is normalized is the sum as it is stored.
     const Bindings bind{op.read("a", a), op.read("b", b), op.read("weight", weight), op.write("sum", sum),
                         op.write("result", normed)};
-    return rows_in_groups(op, bind, a.shape[a.rank() - 1], params, kRms,
+    return rows_in_groups(op, bind, a.shape[a.rank() - 1], params, rms(weight),
                           "fn again4(i: u32) -> vec4<f32> { return load4_sum(i); }\n"
                           "fn first4(i: u32) -> vec4<f32> { store4_sum(i, load4_a(i) + load4_b(i)); return "
                           "again4(i); }\n");
@@ -110,7 +113,7 @@ Status add_rms_norm(OpContext& op) {
                    .bind = {op.read("a", a), op.read("b", b), op.write("sum", sum)},
                    .params = params_of(Params{quads}),
                    .threads = quads}));
-  return rows(op, sum, {weight, {}}, last, params, normed, kRms);
+  return rows(op, sum, {weight, {}}, last, params, normed, rms(weight));
 }
 
 Status native_layer_norm(OpContext& op) {

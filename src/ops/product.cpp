@@ -158,7 +158,9 @@ Status emit(OpContext& op, Product p, bool only_prepare) {
   const std::string_view finish = p.addend ? kAddend : kScale;
   const std::string_view put = p.results[2] ? kPutThree : p.results[1] ? kPutTwo : by_quads ? kPutQuads : kPutElements;
   const OverrideValue x_aligned{"X_ALIGNED", p.params.depth % 4 == 0 ? 1.0 : 0.0};
-  const OverrideValue quads{"WEIGHT_QUADS", has_weight_quads(p) ? 1.0 : 0.0};
+  // A thread of the flat kernel begins at any column.
+  const bool any_column = is_flat && p.weights == Weights::columns;
+  const OverrideValue quads{"WEIGHT_QUADS", has_weight_quads(p) && !any_column ? 1.0 : 0.0};
   const OverrideValue swapped{"SWAPPED", p.weights == Weights::q4_swapped ? 1.0 : 0.0};
   const OverrideValue gated{"GATED", p.is_gated ? 1.0 : 0.0};
 

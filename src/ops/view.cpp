@@ -1,6 +1,5 @@
 // Ops that change the shape and no element. Where the plan made the output an alias, they cost nothing at run time.
 #include "ops/ops.hpp"
-#include "plan/copy.hpp"
 
 namespace nibble::ops {
 namespace {

@@ -19,6 +19,8 @@ struct OpTraits {
   bool reads_data = false;
   /// Bit i: argument i is written in place (a KV cache).
   std::uint32_t mutates = 0;
+  /// Bit i: argument i, if it is too large for one buffer, is to be split by columns (its last dimension), not by rows.
+  std::uint32_t by_columns = 0;
 };
 
 struct OpEntry {

@@ -161,10 +161,9 @@ Result<std::size_t> OpContext::dim(std::int64_t value, std::size_t rank, std::st
 }
 
 Status OpContext::set_shape(Out& out, const Shape& shape) {
+  // Working memory is planned by the single sizes, so none may be larger, even if the elements would fit.
   const auto& bound = plan_.graph().tensor(out.id)->shape;
-  const auto room = Size::of(bound);
-  const auto wanted = Size::of(shape);
-  if (shape.rank() != bound.rank() || !wanted.valid() || !wanted.fits(room.unchecked())) {
+  if (shape.rank() != bound.rank() || !std::ranges::equal(shape, bound, std::ranges::less_equal{})) {
     return fail("{} would have shape {}, but the program makes room for {}", out.arg, shape, bound);
   }
   out.shape = shape;
@@ -243,7 +242,12 @@ BufferArg OpContext::fault() const {
 }
 
 void OpContext::need_scratch(Size bound) {
-  if (measure_ != nullptr) measure_->scratch_bytes = std::max(measure_->scratch_bytes, bound.unchecked());
+  if (measure_ == nullptr) return;
+  if (bound.valid()) {
+    measure_->scratch_bytes = std::max(measure_->scratch_bytes, bound.unchecked());
+  } else if (!error_) {
+    error_ = Error{ErrorCode::unsupported, fmt::format("{}: needs more working memory than 64 bits can count", name())};
+  }
 }
 
 void OpContext::need_dispatches(std::uint32_t count) {
@@ -266,11 +270,31 @@ std::uint32_t OpContext::add_fault_site(const Tensor& indices, std::int64_t rows
   return static_cast<std::uint32_t>(faults.size() - 1);
 }
 
-Status OpContext::check_rows(std::initializer_list<const Tensor*> tables) const {
-  const std::int64_t rows = (*tables.begin())->shape[0];
+std::int64_t OpContext::pitch(const Tensor& tensor, const Shard& shard) const {
+  const auto& e = entry(tensor);
+  if (e.columns != 0) return StorageEntry::pitch(shard);
+  return tensor.rank() == 0 ? 1 : tensor.shape[tensor.rank() - 1];
+}
+
+bool OpContext::wants_columns(const Tensor& tensor) const {
+  const auto& args = plan_.graph().nodes[node_].args;
+  const auto wanted = plan_.ops_[node_]->traits.by_columns;
+  for (std::size_t i = 0; i < std::min<std::size_t>(args.size(), 32); ++i) {
+    if (args[i] == tensor.id && ((wanted >> i) & 1U) != 0) return true;
+  }
+  return false;
+}
+
+Status OpContext::check_rows(std::int64_t rows, std::initializer_list<const Tensor*> tables) const {
   for (const auto* table : tables) {
-    const auto& shards = entry(*table).shards;
-    if (shards.size() > 1 && shards.back().row_end != rows) {
+    const auto& e = entry(*table);
+    const auto& shards = e.shards;
+    if (shards.size() > 1 && e.columns == 0 && wants_columns(*table)) {
+      return fail("{} takes {} bytes, more than one binding on this device shows, and others read it too", table->arg,
+                  e.bytes);
+    }
+    // Of columns there may be more than are used.
+    if (shards.size() > 1 && (shards.back().row_end < rows || (e.columns == 0 && shards.back().row_end != rows))) {
       return fail("{} is stored in {} parts of {} rows in all, but it is used as {} rows", table->arg, shards.size(),
                   shards.back().row_end, rows);
     }
@@ -278,8 +302,9 @@ Status OpContext::check_rows(std::initializer_list<const Tensor*> tables) const 
   return {};
 }
 
-RowRange OpContext::row_range(std::initializer_list<const Tensor*> tables, std::int64_t begin) const {
-  RowRange range{begin, (*tables.begin())->shape[0], {}};
+RowRange OpContext::row_range(std::int64_t rows, std::initializer_list<const Tensor*> tables,
+                              std::int64_t begin) const {
+  RowRange range{begin, rows, {}};
   std::size_t i = 0;
   for (const auto* table : tables) {
     const auto& shards = entry(*table).shards;
@@ -318,7 +343,17 @@ Result<PipelineId> OpContext::intern(const Kernel& kernel, std::array<std::uint3
 
 Status OpContext::dispatch(const Kernel& kernel) {
   if (error_) return std::unexpected(*std::exchange(error_, std::nullopt));
-  if (kernel.threads == 0) return {};
+  if (kernel.threads == 0) {
+    if (measure_ == nullptr) return {};
+    ++measure_->idle;
+    Kernel small = kernel;
+    small.threads = 1;
+    return prepare(small);
+  }
+  if (measure_ == nullptr &&
+      std::ranges::find(kernel.bind.all(), kNoBuffer, &BufferArg::buffer) != kernel.bind.all().end()) {
+    return std::unexpected(Error{ErrorCode::internal, fmt::format("{}: its working memory was not planned", name())});
+  }
   std::array<std::uint32_t, 3> groups{};
   TRY_ASSIGN(const auto pipeline, intern(kernel, groups));
   auto& d = stepper_.nodes_[node_].dispatches.emplace_back();
@@ -346,7 +381,9 @@ Status OpContext::finish() {
     TRY(copy_words(*this, twin, plan_.storage_.entries[plan_.storage_.entry_of[out]].shards.front().buffer,
                    Size::bytes(stepper_.shapes_[out], plan_.graph().tensor(out)->dtype).unchecked()));
   }
-  need_dispatches(static_cast<std::uint32_t>(stepper_.nodes_[node_].dispatches.size()));
+  if (measure_ != nullptr) {
+    need_dispatches(static_cast<std::uint32_t>(stepper_.nodes_[node_].dispatches.size()) + measure_->idle);
+  }
   return {};
 }
 

@@ -143,6 +143,7 @@ class OpContext {
   struct Measure {
     std::uint64_t scratch_bytes = 0;
     std::uint32_t dispatches = 0;
+    std::uint32_t idle = 0;  ///< dispatches that these shapes leave nothing to do for; others may
     std::vector<std::pair<std::size_t, IndexCheck>> checks;  ///< input, check
   };
 
@@ -202,19 +203,23 @@ class OpContext {
   /// right: the site's number, for report_fault_at.
   std::uint32_t add_fault_site(const Tensor& indices, std::int64_t rows);
 
-  /// Calls `f(RowRange)` for each run of rows that lies in one shard of every table.
+  /// Calls `f(RowRange)` for each run of rows that lies in one shard of every table; of columns, in tables that are
+  /// split so.
   template <class F>
-  Status for_each_row_range(std::initializer_list<const Tensor*> tables, F&& f) {
-    TRY(check_rows(tables));
-    const std::int64_t rows = (*tables.begin())->shape[0];
-    for (std::int64_t row = 0; row < rows;) {
-      const RowRange range = row_range(tables, row);
+  Status for_each_row_range(std::int64_t rows, std::initializer_list<const Tensor*> tables, F&& f) {
+    TRY(check_rows(rows, tables));
+    // Without any row, too: somebody must find out that no index is right.
+    std::int64_t row = 0;
+    do {
+      const RowRange range = row_range(rows, tables, row);
       TRY(f(range));
       row = range.end;
-    }
+    } while (row < rows);
     return {};
   }
   bool is_sharded(const Tensor& tensor) const;
+  /// Elements from one row of a matrix to the next in a shard of it.
+  std::int64_t pitch(const Tensor& tensor, const Shard& shard) const;
 
   Status dispatch(const Kernel& kernel);
   /// A pipeline that neither the smallest nor the largest call may need, but one in between: known, and so compiled, at
@@ -232,8 +237,9 @@ class OpContext {
   const Value& value(std::size_t index) const;
   std::unexpected<Error> wrong_kind(std::size_t index, std::string_view arg, std::string_view wanted) const;
   const StorageEntry& entry(const Tensor& tensor) const;
-  Status check_rows(std::initializer_list<const Tensor*> tables) const;
-  RowRange row_range(std::initializer_list<const Tensor*> tables, std::int64_t begin) const;
+  bool wants_columns(const Tensor& tensor) const;
+  Status check_rows(std::int64_t rows, std::initializer_list<const Tensor*> tables) const;
+  RowRange row_range(std::int64_t rows, std::initializer_list<const Tensor*> tables, std::int64_t begin) const;
 
   Status read_arg(std::size_t index, std::string_view arg, Tensor& out) const;
   Status read_arg(std::size_t index, std::string_view arg, Out& out) const;

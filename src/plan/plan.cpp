@@ -1,6 +1,7 @@
 #include "plan/plan.hpp"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "graph/passes/passes.hpp"
 #include "plan/op_context.hpp"
@@ -43,8 +44,9 @@ class PlanMaker {
 
   Status check_names() const {
     std::vector<std::string_view> missing;
+    std::unordered_set<std::string_view> known;
     for (const auto& node : plan_->graph_.nodes) {
-      if (find(node.op) == nullptr && std::ranges::find(missing, node.op) == missing.end()) missing.push_back(node.op);
+      if (known.insert(node.op).second && find(node.op) == nullptr) missing.push_back(node.op);
     }
     if (!missing.empty()) {
       return fail(ErrorCode::unsupported, "the program uses {} that Nibble does not have: {}",
@@ -60,6 +62,7 @@ class PlanMaker {
                                 return entry != nullptr ? entry->traits.mutates : 0;
                               },
                               options_.max_shard_bytes != 0 ? std::min(largest, options_.max_shard_bytes) : largest};
+    split_norms(plan_->graph_, context);
     TRY(run_passes(plan_->graph_, context, options_.without_passes));
     if (options_.f16_cache) f16_caches(plan_->graph_);
     return {};
@@ -100,8 +103,8 @@ class PlanMaker {
     return {};
   }
 
-  // SymInts that come from the caller's data are not known yet: a node that depends on them may fail now and still be
-  // right later, when it is lowered again.
+  // SymInts that come from the caller's data are not known yet: a node that depends on them, or on a shape that they
+  // make, may fail now and still be right later, when it is lowered again. What this device cannot do is told now.
   Status lower_at_bounds() {
     Stepper stepper(plan_);
     stepper.pipelines_ = plan_->pipelines_;
@@ -115,10 +118,11 @@ class PlanMaker {
       OpContext op(stepper, n, &measure);
       Status status = plan_->ops_[n]->lower(op);
       if (status) status = op.finish();
-      if (!status && !is_unknown) return status;
+      if (!status && (!is_unknown || status.error().code == ErrorCode::unsupported)) return status;
       if (is_unknown || plan_->ops_[n]->traits.reads_data) {
         for (auto v : plan_->node_outputs_[n]) {
           if (const auto* t = plan_->graph_.tensor(v)) {
+            unknown[v] = !status || !(stepper.shapes_[v] == t->shape);
             stepper.shapes_[v] = t->shape;
           } else {
             unknown[v] = true;
@@ -127,7 +131,8 @@ class PlanMaker {
       }
       plan_->storage_.scratch_bytes[n] = std::max(plan_->storage_.scratch_bytes[n], measure.scratch_bytes);
       // What a node that failed would emit is not known either; a few blocks of parameters too many cost nothing.
-      dispatches_[n] = std::max({dispatches_[n], measure.dispatches, status ? 0 : kUnknownDispatches});
+      const auto guess = kUnknownDispatches + static_cast<std::uint32_t>(plan_->node_inputs_[n].size());
+      dispatches_[n] = std::max({dispatches_[n], measure.dispatches, status ? 0 : guess});
       for (const auto& [input, check] : measure.checks) checks_.emplace_back(input, check);
     }
     plan_->pipelines_ = stepper.pipelines_;

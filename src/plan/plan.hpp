@@ -16,6 +16,7 @@
 namespace nibble {
 
 using BufferId = std::uint32_t;
+inline constexpr BufferId kNoBuffer = 0xffffffff;
 using PipelineId = std::uint32_t;
 
 enum class BufferRole : std::uint8_t {
@@ -95,7 +96,7 @@ struct InputDesc {
   std::vector<IndexCheck> checks;
 };
 
-/// Rows [row_begin, row_end) of a tensor, in a buffer of their own.
+/// Rows [row_begin, row_end) of a tensor, in a buffer of their own; or columns, see OpTraits::by_columns.
 struct Shard {
   BufferId buffer = 0;
   std::int64_t row_begin = 0;

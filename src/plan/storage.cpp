@@ -120,7 +120,41 @@ class Analysis {
     }
   }
 
-  // Rows of a constant that is too large for one buffer go to several. Whoever reads it must know how (see
+  /// All that read the entry want it by columns, and as many as it is stored with.
+  bool is_read_by_columns(std::uint32_t index, std::int64_t columns) const {
+    for (std::int32_t n = 0; n < node_count(); ++n) {
+      const auto& args = graph_.nodes[n].args;
+      // A view reads nothing.
+      if (ops_[n]->traits.alias && storage_.entry_of[args.back()] == index) continue;
+      for (std::size_t i = 0; i < args.size(); ++i) {
+        const auto* list = std::get_if<ValueList>(&graph_.values[args[i]]);
+        if (list != nullptr &&
+            std::ranges::any_of(list->items, [&](ValueId v) { return storage_.entry_of[v] == index; })) {
+          return false;
+        }
+        if (storage_.entry_of[args[i]] != index) continue;
+        const bool wants = i < 32 && ((ops_[n]->traits.by_columns >> i) & 1U) != 0;
+        const auto& shape = graph_.tensor(args[i])->shape;
+        if (!wants || shape.rank() == 0 || shape[shape.rank() - 1] != columns) return false;
+      }
+    }
+    return std::ranges::none_of(graph_.outputs, [&](ValueId v) { return storage_.entry_of[v] == index; });
+  }
+
+  /// Whole quads of columns, so that rows of a shard begin at whole words. False if not even four fit, or if it would
+  /// take an unreasonable number of uploads, one for each row of a shard.
+  static bool split_columns(StorageEntry& e, const TensorValue& tensor, std::int64_t columns, std::uint64_t most) {
+    const auto step = static_cast<std::int64_t>(most / (e.bytes / static_cast<std::uint64_t>(columns))) / 4 * 4;
+    constexpr std::uint64_t kMostUploads = 1 << 20;
+    const auto item = size_of(tensor.dtype);
+    if (step == 0 || e.bytes / item / static_cast<std::uint64_t>(step) > kMostUploads) return false;
+    for (std::int64_t c = 0; c < columns; c += step) e.shards.push_back({0, c, std::min(columns, c + step)});
+    e.columns = columns;
+    e.item_bytes = item;
+    return true;
+  }
+
+  // Rows, or columns, of a constant that is too large for one buffer go to several. Whoever reads it must know how (see
   // OpContext::for_each_row_range).
   Status split_constants(std::uint64_t largest, std::uint64_t wanted) {
     for (ValueId v = 0; v < graph_.values.size(); ++v) {
@@ -140,6 +174,11 @@ class Analysis {
                     "a tensor of shape {} ({}) takes {} bytes, but a buffer on this device holds at most {}",
                     tensor.shape, tensor.dtype, e.bytes, most);
       }
+      if (!graph_.constants[e.constant].parts.empty()) {
+        return fail(ErrorCode::internal, "joined constants of {} bytes are too large for one buffer", e.bytes);
+      }
+      const std::int64_t columns = tensor.shape.rank() == 0 ? 1 : tensor.shape[tensor.shape.rank() - 1];
+      if (is_read_by_columns(index, columns) && split_columns(e, tensor, columns, most)) continue;
       const std::uint64_t row_bytes = e.bytes / static_cast<std::uint64_t>(rows);
       const auto per_shard = static_cast<std::int64_t>(most / std::max<std::uint64_t>(1, row_bytes));
       if (per_shard == 0) {
@@ -216,6 +255,24 @@ class Slots {
   std::vector<Slot> slots_;
 };
 
+/// A buffer for each shard of columns, filled row by row.
+void lay_out_columns(StorageEntry& e, Layout& layout) {
+  const auto constant = static_cast<std::uint32_t>(e.constant);
+  const auto columns = static_cast<std::uint64_t>(e.columns);
+  const auto item = std::uint64_t{e.item_bytes};
+  const auto rows = e.bytes / columns / item;
+  for (auto& shard : e.shards) {
+    const auto pitch = static_cast<std::uint64_t>(StorageEntry::pitch(shard)) * item;
+    const auto begin = static_cast<std::uint64_t>(shard.row_begin) * item;
+    const auto bytes = static_cast<std::uint64_t>(shard.row_end - shard.row_begin) * item;
+    shard.buffer = static_cast<BufferId>(layout.buffers.size());
+    layout.buffers.push_back({padded(rows * pitch), e.role});
+    for (std::uint64_t r = 0; r < rows; ++r) {
+      layout.uploads.push_back({shard.buffer, r * pitch, constant, r * columns * item + begin, bytes});
+    }
+  }
+}
+
 struct Claim {
   std::int32_t first;
   std::int32_t last;
@@ -264,6 +321,10 @@ Status assign_buffers(const Graph& graph, std::span<const std::vector<ValueId>> 
       claims.push_back({e.first, e.last, padded(e.bytes), &e.shards.front().buffer});
       continue;
     }
+    if (e.columns != 0) {
+      lay_out_columns(e, layout);
+      continue;
+    }
     const auto& constant = graph.constants[e.constant];
     const std::int64_t rows = e.shards.back().row_end;
     const std::uint64_t row_bytes = rows == 0 ? 0 : e.bytes / static_cast<std::uint64_t>(rows);
@@ -287,7 +348,7 @@ Status assign_buffers(const Graph& graph, std::span<const std::vector<ValueId>> 
       }
     }
   }
-  storage.scratch.assign(graph.nodes.size(), 0);
+  storage.scratch.assign(graph.nodes.size(), kNoBuffer);
   storage.twin.assign(graph.nodes.size(), 0);
   for (std::int32_t n = 0; n < static_cast<std::int32_t>(graph.nodes.size()); ++n) {
     if (storage.scratch_bytes[n] != 0) claims.push_back({n, n, padded(storage.scratch_bytes[n]), &storage.scratch[n]});

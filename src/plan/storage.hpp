@@ -16,6 +16,11 @@ struct StorageEntry {
   std::int32_t last = 0;
   std::int32_t input = -1;    ///< the program input it holds, unless a node writes it too
   std::vector<Shard> shards;  ///< one, or several for a large constant
+  std::int64_t columns = 0;  ///< of the tensor, where shards are columns of it: then their rows are padded, see pitch()
+  std::size_t item_bytes = 0;
+
+  /// Elements from one row of a shard of columns to the next.
+  static std::int64_t pitch(const Shard& shard) { return (shard.row_end - shard.row_begin + 3) / 4 * 4; }
 };
 
 struct Storage {

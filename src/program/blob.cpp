@@ -270,7 +270,7 @@ class GraphReader {
       const auto& call = *get(chain, i);
       Node node;
       TRY_ASSIGN(node.op, read_name(call.name(), fmt::format("the name of operator {} of the delegate graph", i)));
-      TRY(budget_.spend(node.op.size()));
+      TRY(budget_.spend(sizeof(Node) + node.op.size()));
       if (call.args() == nullptr) {
         return fail(ErrorCode::invalid_program, "operator {} ({}) of the delegate graph has no arguments", i, node.op);
       }

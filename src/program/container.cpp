@@ -244,6 +244,26 @@ class ContainerReader {
     return FileRange{start.unchecked(), source.size()};
   }
 
+  /// Where the elements of a constant tensor of the method lie; nothing for files of an older kind, that have them
+  /// inside.
+  Result<std::optional<FileRange>> constant_data(std::uint32_t index, const HostValue& host) const {
+    const auto* constants = program_.constant_segment();
+    if (constants == nullptr || length(constants->offsets()) == 0) return std::optional<FileRange>();
+    const auto what = fmt::format("constant tensor {}", index);
+    if (index >= length(constants->offsets())) {
+      return fail(ErrorCode::invalid_program, "{} is asked for, but the file has {}", what,
+                  length(constants->offsets()));
+    }
+    TRY_ASSIGN(const FileRange all, segment(constants->segment_index(), what));
+    const Size bytes = Size::bytes(host.shape, host.dtype);
+    const std::uint64_t offset = get(constants->offsets(), index);
+    if (!(Size(offset) + bytes).fits(all.size)) {
+      return fail(ErrorCode::invalid_program, "{} of shape {} ({}) begins at byte {} of a segment of {} bytes", what,
+                  host.shape, host.dtype, offset, all.size);
+    }
+    return std::optional(FileRange{all.offset + offset, bytes.unchecked()});
+  }
+
   Status read_named_data() {
     for (std::size_t i = 0; i < length(program_.named_data()); ++i) {
       const auto& data = *get(program_.named_data(), i);
@@ -269,6 +289,9 @@ class ContainerReader {
       if (const auto* tensor = source.val_as_Tensor()) {
         TRY_ASSIGN(value.host,
                    read_host_tensor(*tensor, fmt::format("{} {} of method '{}'", what, i, container_.method)));
+        if (tensor->data_buffer_idx() != 0 && tensor->allocation_info() == nullptr) {
+          TRY_ASSIGN(value.data, constant_data(tensor->data_buffer_idx(), value.host));
+        }
       } else if (const auto* integer = source.val_as_Int()) {
         value.host.is_int = true;
         value.host.dtype = DType::i64;

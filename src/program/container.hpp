@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,7 +38,8 @@ using HostValue = TensorInfo;
 struct MethodValue {
   std::uint32_t id = 0;
   HostValue host;
-  std::int64_t integer = 0;  ///< what the file stores for an integer
+  std::int64_t integer = 0;            ///< what the file stores for an integer
+  std::optional<FileRange> data = {};  ///< of a constant tensor
 };
 
 struct Container {

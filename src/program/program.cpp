@@ -66,6 +66,16 @@ Status locate_constants(Graph& graph, const Container& container) {
   return {};
 }
 
+/// The exporter may leave constants to the method, which passes them to the delegate.
+bool become_constant(Graph& graph, ValueId id, const MethodValue& value) {
+  auto* tensor = graph.tensor(id);
+  if (tensor == nullptr || !value.data || tensor->constant >= 0) return false;
+  if (value.host.dtype != tensor->dtype || tensor->staging != tensor->dtype) return false;
+  tensor->constant = static_cast<std::int32_t>(graph.constants.size());
+  graph.constants.push_back({.length = value.data->size, .key = {}, .offset = value.data->offset, .located = true});
+  return true;
+}
+
 }  // namespace
 
 NamedSize named_sizes(const Container& container) {
@@ -92,21 +102,29 @@ Result<Program> join(Container container, Graph graph) {
   const Ids inputs = positions(container.inputs);
   const Ids results = positions(std::span(arguments).subspan(in));
 
+  TRY(locate_constants(graph, container));
   Program program;
   program.graph_inputs.assign(container.inputs.size(), -1);
+  std::vector<ValueId> graph_inputs;
   for (std::size_t i = 0; i < in; ++i) {
     const std::string what = fmt::format("input {}", i);
     TRY(check_agreement(arguments[i].host, graph, graph.inputs[i], what, true));
     const auto input = inputs.find(arguments[i].id);
     if (input == inputs.end()) {
-      return fail(ErrorCode::unsupported, "{} of the delegate is not an input of method '{}'", what, container.method);
+      if (become_constant(graph, graph.inputs[i], arguments[i])) continue;
+      return fail(ErrorCode::unsupported,
+                  "{} of the delegate is neither an input of method '{}' nor a constant that Nibble alone reads: run "
+                  "it through ExecuTorch with `import nibble`",
+                  what, container.method);
     }
     auto& slot = program.graph_inputs[input->second];
     if (slot >= 0) {
       return fail(ErrorCode::unsupported, "{} of the delegate is the same value as its input {}", what, slot);
     }
-    slot = static_cast<std::int32_t>(i);
+    slot = static_cast<std::int32_t>(graph_inputs.size());
+    graph_inputs.push_back(graph.inputs[i]);
   }
+  graph.inputs = std::move(graph_inputs);
   for (std::size_t i = 0; i < out; ++i) {
     const std::string what = fmt::format("output {}", i);
     TRY(check_agreement(arguments[in + i].host, graph, graph.outputs[i], what, false));
@@ -133,7 +151,6 @@ Result<Program> join(Container container, Graph graph) {
     program.outputs.push_back(output.host);
   }
   for (const auto& input : container.inputs) program.inputs.push_back(input.host);
-  TRY(locate_constants(graph, container));
   program.method = std::move(container.method);
   program.constant_methods = std::move(container.constant_methods);
   program.graph = std::move(graph);

@@ -42,6 +42,8 @@ class Case:
     buffers: Callable[[np.random.Generator], dict[str, np.ndarray]] = lambda rng: {}
     dynamic: tuple | None = None
     options: dict = field(default_factory=dict)
+    # Arguments of ExecuTorch's ExecutorchBackendConfig.
+    settings: dict = field(default_factory=dict)
     rtol: float = 0.0
     atol: float = 0.0
     # Where given, a third run splits constants larger than this many bytes.

@@ -71,13 +71,14 @@ def exporter():
     """The exporter's parts, imported late: it takes seconds."""
     import torch
     from executorch.backends.vulkan.partitioner.vulkan_partitioner import VulkanPartitioner
-    from executorch.exir import to_edge_transform_and_lower
+    from executorch.exir import ExecutorchBackendConfig, to_edge_transform_and_lower
 
-    def export(module, inputs, dynamic, options):
+    def export(module, inputs, dynamic, options, settings):
         # The inputs are one tuple to a forward(*inputs), and so are their dynamic dimensions.
         shapes = (dynamic,) if dynamic else None
         exported = torch.export.export(module, inputs, dynamic_shapes=shapes, strict=False)
-        return to_edge_transform_and_lower(exported, partitioner=[VulkanPartitioner(options)]).to_executorch()
+        edge = to_edge_transform_and_lower(exported, partitioner=[VulkanPartitioner(options)])
+        return edge.to_executorch(ExecutorchBackendConfig(**settings))
 
     return export
 
@@ -88,7 +89,7 @@ def write_function(case, folder: Path):
 
     buffers, calls = case.make_buffers(), case.make_calls()
     example = tuple(map(as_tensor, calls[0]))
-    program = exporter()(Function(case.torch, **buffers), example, case.dynamic, case.options)
+    program = exporter()(Function(case.torch, **buffers), example, case.dynamic, case.options, case.settings)
     plan = program.executorch_program.execution_plan[0]
     outside = tuple(operator.name for operator in plan.operators)
     if outside != case.outside or not plan.delegates:

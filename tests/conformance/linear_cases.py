@@ -107,6 +107,27 @@ PLAIN = [
         atol=2e-5,
     ),
     Case(
+        name="products_with_sharded_constants",
+        torch=lambda m, x: (torch.mm(x, m.w), torch.addmm(m.bias, x, m.w), torch.bmm(x[None], m.v[None])),
+        numpy=lambda m, x: (product(x, m.w.T), product(x, m.w.T) + m.bias, product(x, m.v.T)[None]),
+        calls=lambda rng: [(floats(rng, 9, 13),), (floats(rng, 9, 13),)],
+        buffers=lambda rng: {"w": floats(rng, 13, 37), "v": floats(rng, 13, 24), "bias": floats(rng, 37)},
+        rtol=1e-5,
+        atol=2e-5,
+        shard_bytes=600,
+    ),
+    # The exporter leaves the widened weight to the method, which passes it to the delegate.
+    Case(
+        name="linear_of_a_constant_of_the_method",
+        torch=lambda m, x: torch.nn.functional.linear(x, m.weight.to(x.dtype)) * m.scales,
+        numpy=lambda m, x: product(x, m.weight.astype(np.float32)) * m.scales,
+        calls=lambda rng: [(floats(rng, 2, 8),), (floats(rng, 2, 8),)],
+        buffers=lambda rng: {"weight": rng.integers(-127, 128, (5, 8), dtype=np.int8), "scales": floats(rng, 5)},
+        settings={"do_quant_fusion_and_const_prop": True},
+        rtol=1e-5,
+        atol=1e-3,
+    ),
+    Case(
         name="bmm_dynamic",
         torch=lambda m, a, b: torch.bmm(a, b),
         numpy=lambda m, a, b: np.stack([product(i, j.T) for i, j in zip(a, b, strict=True)]),

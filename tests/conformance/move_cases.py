@@ -354,4 +354,46 @@ HALVES = [
     ),
 ]
 
-ALL = [*PARTS, *TURNED, *REPEATED, *JOINED, *PICKED, *HALVES]
+
+def count_of(numbers) -> int:
+    """The first number, as a size."""
+    count = numbers[0].item()
+    if isinstance(numbers, torch.Tensor):
+        torch._check_is_size(count)
+        torch._check(count >= 2)
+        torch._check(count <= 7)
+    return count
+
+
+SIZED = [
+    Case(
+        name=f"size_from_data_{name}",
+        torch=of_torch,
+        numpy=of_numpy,
+        calls=lambda rng: [(floats(rng, 9, 3), np.array([n])) for n in (3, 7, 2, 5)],
+        buffers=lambda rng: {"table": floats(rng, 9, 3), "row": floats(rng, 1, 3)},
+        atol=1e-5,
+    )
+    for name, of_torch, of_numpy in [
+        ("slice", lambda m, x, n: x[: count_of(n)], lambda m, x, n: x[: count_of(n)]),
+        ("rest", lambda m, x, n: x[count_of(n) :] * 2, lambda m, x, n: x[count_of(n) :] * 2),
+        (
+            "sum",
+            lambda m, x, n: m.table[: count_of(n)].sum(0, keepdim=True) + x,
+            lambda m, x, n: m.table[: count_of(n)].sum(0, keepdims=True) + x,
+        ),
+        (
+            "expand",
+            lambda m, x, n: m.row.expand(count_of(n), 3) + 1,
+            lambda m, x, n: np.repeat(m.row, count_of(n), 0) + 1,
+        ),
+        (
+            "fill",
+            lambda m, x, n: torch.ones(count_of(n), 3) * 2,
+            lambda m, x, n: np.full((count_of(n), 3), 2, np.float32),
+        ),
+    ]
+]
+
+
+ALL = [*SIZED, *PARTS, *TURNED, *REPEATED, *JOINED, *PICKED, *HALVES]

@@ -194,6 +194,12 @@ CONVERSIONS = [
             (np.concatenate([floats(rng, 9) * 1000, np.array([0, -0.0, 0.5, -0.99, 1e-8, 2, -7], np.float32)]),)
         ],
     ),
+    Case(
+        name="bool_of_any_float",
+        torch=lambda m, x: x.to(torch.bool),
+        numpy=lambda m, x: x.astype(bool),
+        calls=lambda rng: [(np.array([np.nan, 0, -0.0, np.inf, -np.inf, 1e-30, 2], np.float32),)],
+    ),
     # A device may round to either neighbour.
     Case(
         name="to_half",

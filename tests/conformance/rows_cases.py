@@ -7,6 +7,7 @@ from conformance.case import Case
 
 Dim = torch.export.Dim
 N, K = Dim("n", max=9), Dim("k", max=300)
+MANY = Dim("rows", max=128)
 DYNAMIC = ({0: N, 1: K},)
 LENGTHS = ((2, 4), (9, 300), (1, 1), (3, 0), (0, 5), (5, 7), (9, 299), (1, 256))
 
@@ -127,11 +128,22 @@ def rms_case(name: str, widths, rows, *, tolerance=2e-6, dynamic=None, **more) -
         on_numpy,
         lambda rng: [tuple(floats(rng, *shape, w) for w in widths) for shape in rows],
         buffers=lambda rng: {f"w{w}": floats(rng, w) for w in widths},
-        dynamic=tuple({0: N} for _ in widths) if dynamic else None,
+        dynamic=tuple({0: dynamic} for _ in widths) if dynamic else None,
         rtol=tolerance,
         atol=tolerance * 4,
         **more,
     )
+
+
+# The exporter takes all of these for the weight of a norm.
+WEIGHTS = [
+    lambda m, normed, x, g: normed * g,
+    lambda m, normed, x, g: normed * 0.5,
+    lambda m, normed, x, g: normed * m.row,
+    lambda m, normed, x, g: normed * m.column,
+    lambda m, normed, x, g: normed * x,
+    lambda m, normed, x, g: normed * g[..., :1],
+]
 
 
 def layer_case(name: str, shape, dims: int, calls, *, weight=True, bias=True, tolerance=2e-6, **more) -> Case:
@@ -153,7 +165,21 @@ NORMS = [
     rms_case("rms_norm_one_row", (2048, 8192, 1001), [(1,), (1,)]),
     rms_case("rms_norm_rank4", (18, 20), [(1, 7, 3)]),
     rms_case("rms_norm_many_rows", (4, 5), [(70000,)]),
-    rms_case("rms_norm_dynamic", (64, 33), [(2,), (9,), (1,), (0,), (6,)], dynamic=True),
+    rms_case("rms_norm_dynamic", (64, 33), [(2,), (9,), (1,), (0,), (6,)], dynamic=N),
+    # From 64 rows on, and below, other kernels do it.
+    rms_case("rms_norm_few_and_many", (90, 7), [(100,), (3,), (64,), (1,), (63,), (128,), (40,)], dynamic=MANY),
+    Case(
+        name="rms_norm_by_what_is_no_row",
+        torch=lambda m, x, g: tuple(
+            f(m, x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-5), x, g) for f in WEIGHTS
+        ),
+        numpy=lambda m, x, g: tuple(f(m, rms_norm(x, 1.0, 1e-5), x, g) for f in WEIGHTS),
+        calls=lambda rng: [(floats(rng, n, 5, 8), floats(rng, n, 5, 8)) for n in (3, 9, 1, 0)],
+        buffers=lambda rng: {"row": floats(rng, 1, 1, 8), "column": floats(rng, 5, 1)},
+        dynamic=({0: N}, {0: N}),
+        rtol=2e-6,
+        atol=1e-5,
+    ),
     rms_case("rms_norm_half", (64, 33), [(3,), (3,)], tolerance=2e-3, options={"force_fp16": True}),
     layer_case("layer_norm_far_from_zero", (384,), 1, lambda rng: [(floats(rng, 3, 384) + 10000,)], tolerance=2e-3),
     layer_case("layer_norm_odd", (131,), 1, lambda rng: [(floats(rng, 2, 5, 131),)]),
@@ -166,6 +192,13 @@ NORMS = [
         lambda rng: [(floats(rng, n, k, 64),) for n, k in LENGTHS],
         bias=False,
         dynamic=DYNAMIC,
+    ),
+    layer_case(
+        "layer_norm_few_and_many",
+        (7,),
+        1,
+        lambda rng: [(floats(rng, n, 7),) for n in (100, 1, 3, 40, 64, 63, 128, 100)],
+        dynamic=({0: MANY},),
     ),
     layer_case(
         "layer_norm_half",

@@ -5,6 +5,7 @@ import threading
 import numpy as np
 import pytest
 import torch
+from executorch.extension.llm.custom_ops import custom_ops  # noqa: F401  (registers llama)
 
 import nibble
 from conformance.programs import OnExecutorch
@@ -198,6 +199,92 @@ def test_exported_embedding_gives_the_dequantized_rows(reduce, tmp_path):
             wanted = wanted.mean(1, keepdims=True)
         np.testing.assert_allclose(loaded(ids), wanted, rtol=1e-5, atol=1e-6)
         np.testing.assert_array_equal(stock.run(np.array(ids))[0], loaded(ids))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_weight_of_an_embedding_is_exported_as_its_values_are(dtype):
+    torch.manual_seed(3)
+    weight = torch.nn.Embedding(20, 32, dtype=dtype).weight
+    assert weight.requires_grad
+    values = weight.detach().float().numpy()
+    assert nibble.export_embedding(weight).buffer == nibble.export_embedding(values).buffer
+
+
+def test_table_of_integers_in_torch_is_refused():
+    with pytest.raises(ValueError, match=r"must be float \[rows, width\], but it is int64"):
+        nibble.export_embedding(torch.ones(4, 32, dtype=torch.int64))
+
+
+class Total(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("total", torch.zeros(3))
+
+    def forward(self, x):
+        self.total.add_(x)
+        return self.total * 2
+
+
+def test_buffer_that_a_module_changes_is_kept_between_calls(tmp_path):
+    path = tmp_path / "total.pte"
+    options = {}
+    assert nibble.export(Total(), (torch.ones(3),), path=path, compile_options=options).not_delegated == []
+    assert options == {}
+    loaded, stock = nibble.load(path), OnExecutorch(path)
+    x = np.array([1, 2, 3], np.float32)
+    for calls in (1, 2, 3):
+        np.testing.assert_array_equal(loaded(x), 2 * calls * x)
+        np.testing.assert_array_equal(stock.run(x)[0], 2 * calls * x)
+
+
+class CopiedFirst(Total):
+    def forward(self, x):
+        before = self.total.clone()
+        self.total.add_(x)
+        return self.total - before
+
+
+class ReadLate(Total):
+    def forward(self, x):
+        after = self.total + x
+        result = after * self.total
+        self.total.copy_(after)
+        return result
+
+
+@pytest.mark.parametrize("module", [CopiedFirst, ReadLate])
+def test_buffer_that_would_be_overwritten_before_it_is_read_is_named(module):
+    with pytest.raises(nibble.NibbleError, match=r"buffer 'total' is read by node \w+ after node") as error:
+        nibble.export(module(), (torch.ones(3),))
+    assert error.value.code == "unsupported"
+
+
+def test_cache_that_a_custom_op_writes_needs_no_option(tmp_path):
+    class Cache(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("cache", torch.zeros(1, 4, 1, 8))
+
+        def forward(self, x):
+            # The sum is changed in place, but is no buffer.
+            row = x + 1
+            row.relu_()
+            torch.ops.llama.update_cache(row, self.cache, 1)
+            return torch.ops.llama.custom_sdpa(row, self.cache, self.cache, 1, None, 0, True)
+
+    path = tmp_path / "cache.pte"
+    assert nibble.export(Cache(), (torch.ones(1, 1, 1, 8),), path=path).not_delegated == []
+    # Of two keys one is all zeros: the other's share of the result is the sigmoid of its product with the query.
+    x = np.full((1, 1, 1, 8), 0.5, np.float32)
+    share = 1 / (1 + np.exp(-8 * 1.5**2 / np.sqrt(8)))
+    np.testing.assert_allclose(nibble.load(path)(x), 1.5 * share + 0 * x, rtol=1e-5)
+
+
+def test_option_for_changed_buffers_is_the_callers_where_given(tmp_path):
+    path = tmp_path / "total.pte"
+    nibble.export(Total(), (torch.ones(3),), path=path, compile_options={"alias_buffer_mutations": False})
+    with pytest.raises(nibble.NibbleError, match="passes 2 values to the delegate"):
+        nibble.load(path)
 
 
 def test_export_says_what_is_not_delegated(tmp_path):

@@ -103,5 +103,46 @@ TEST_F(GpuTest, a_call_in_the_steady_state_allocates_nothing) {
   EXPECT_EQ(in_all, 0);
 }
 
+// A language model's step: the place moves on, keys are split once there are enough of them.
+TEST_F(GpuTest, a_decode_step_allocates_nothing) {
+  constexpr std::uint32_t kPlaces = 100;
+  constexpr std::size_t kStep = std::size_t{4} * 8;
+  BlobBuilder b;
+  const std::vector<float> zeros(kPlaces * kStep);
+  std::array<int, 3> qkv{};
+  for (auto& v : qkv) v = b.tensor(DType::f32, {1, 1, 4, 8});
+  const int place = b.tensor(DType::i32, {1});
+  const int start = b.symint();
+  b.op("et_vk.select_as_symint.default", {place, b.integer(0), b.integer(0), start});
+  const int keys = b.constant(DType::f32, {1, kPlaces, 4, 8}, zeros, {.mem_obj = 0});
+  const int values = b.constant(DType::f32, {1, kPlaces, 4, 8}, zeros, {.mem_obj = 1});
+  const int out = b.tensor(DType::f32, {1, 1, 4, 8});
+  b.op("sdpa_with_kv_cache.default", {qkv[0], qkv[1], qkv[2], keys, values, start, b.integer(1), b.null(), b.number(0),
+                                      b.boolean(true), b.null(), out});
+  b.inputs({qkv[0], qkv[1], qkv[2], place});
+  b.outputs({out});
+  auto loaded = load(b);
+  ASSERT_TRUE(succeeds(loaded));
+
+  const std::vector<float> ones(kStep, 1);
+  std::vector<float> result(kStep);
+  const HostOutput output{DType::f32, result.data(), result.size() * 4};
+  for (const bool is_steady : {false, true}) {
+    for (std::int64_t at = 0; at < kPlaces; ++at) {
+      const std::vector<std::int64_t> position = {at};
+      const HostTensor x = tensor(DType::f32, {1, 1, 4, 8}, ones);
+      const std::array inputs = {x, x, x, tensor(DType::i64, {1}, position)};
+      counted = 0;
+      counting = true;
+      const auto set = loaded->session.set_inputs(inputs);
+      const auto run = set ? loaded->session.execute({&output, 1}) : set;
+      counting = false;
+      ASSERT_TRUE(succeeds(run)) << at;
+      EXPECT_NEAR(result[5], 1, 1e-5) << at;
+      EXPECT_TRUE(!is_steady || counted == 0) << counted << " at place " << at;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace nibble::test

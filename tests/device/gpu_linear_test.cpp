@@ -3,6 +3,7 @@
 #include <cmath>
 #include <random>
 
+#include "gpu/host_convert.hpp"
 #include "gpu_fixture.hpp"
 #include "ops/registry.hpp"
 #include "support/graph_builder.hpp"
@@ -155,8 +156,7 @@ TEST_P(LinearTest, q4_of_any_shape) {
         wanted[i] += bias[i % static_cast<std::size_t>(columns)];
       }
       for (const std::uint64_t shard : {std::uint64_t{0}, std::uint64_t{512}}) {
-        const auto scale_bytes = w.scales.size() * 4;
-        shard_bytes = shard == 0 || scale_bytes > shard || (depth + 1) / 2 > 256 ? 0 : shard;
+        shard_bytes = (depth + 1) / 2 > 256 ? 0 : shard;
         const auto got = run(p, {x});
         ASSERT_TRUE(succeeds(got)) << rows << " " << depth << " " << columns;
         EXPECT_TRUE(are_near((*got)[0], wanted, dtype == DType::f32 ? 1e-5F : 2e-3F))
@@ -337,6 +337,55 @@ TEST_P(LinearTest, float_matrices_of_any_shape) {
       for (std::size_t i = 0; i < got->size(); ++i) {
         EXPECT_TRUE(are_near((*got)[i], wanted[i], dtype == DType::f32 ? 1e-5F : 4e-3F))
             << rows << " " << depth << " " << columns << " " << to_string(dtype) << " output " << i;
+      }
+    }
+  }
+}
+
+TEST_P(LinearTest, constant_matrices_in_shards_of_columns) {
+  for (const std::int64_t columns : {37, 64}) {
+    for (const DType dtype : {DType::f32, DType::f16}) {
+      constexpr std::int64_t kDepth = 10;
+      Program p;
+      const Floats x = p.floats(2 * 3 * kDepth);
+      const Floats mats = p.floats(static_cast<std::size_t>(2 * kDepth * columns));
+      std::vector<std::uint16_t> halves;
+      for (const float v : mats) halves.push_back(gpu::half_from_double(v));
+      const auto matrix = [&](Shape shape) {
+        const auto size = static_cast<std::size_t>(shape.numel());
+        return dtype == DType::f32 ? p.filled(dtype, shape, Floats(mats.begin(), mats.begin() + size))
+                                   : p.filled(dtype, shape, std::vector(halves.begin(), halves.begin() + size));
+      };
+      const auto both = p.input(p.activation(dtype, {2, 3, kDepth}));
+      const auto first = p.input(p.activation(dtype, {3, kDepth}));
+      const auto bias = p.input(p.activation(dtype, {columns}));
+      const std::array outs = {p.activation(dtype, {3, columns}), p.activation(dtype, {3, columns}),
+                               p.activation(dtype, {2, 3, columns})};
+      p.op("aten.mm.default", {first, matrix({kDepth, columns}), outs[0]});
+      p.op("aten.addmm.default", {bias, first, matrix({kDepth, columns}), p.integer(2), p.number(0.5), outs[1]});
+      p.op("aten.bmm.default", {both, matrix({2, kDepth, columns}), outs[2]});
+      for (const auto out : outs) p.output(out);
+      const Floats row = p.floats(static_cast<std::size_t>(columns));
+      std::array<Floats, 3> wanted;
+      for (std::size_t i = 0; i < static_cast<std::size_t>(2 * 3 * columns); ++i) {
+        const auto m = i / static_cast<std::size_t>(columns);
+        const auto n = i % static_cast<std::size_t>(columns);
+        double sum = 0;
+        for (std::size_t k = 0; k < kDepth; ++k) {
+          sum += static_cast<double>(x[m * kDepth + k]) *
+                 mats[(m / 3 * kDepth + k) * static_cast<std::size_t>(columns) + n];
+        }
+        if (m < 3) wanted[0].push_back(static_cast<float>(sum));
+        if (m < 3) wanted[1].push_back(static_cast<float>(0.5 * sum + 2 * row[n]));
+        wanted[2].push_back(static_cast<float>(sum));
+      }
+      shard_bytes = 400;
+      const auto got = run(p, {x, Floats(x.begin(), x.begin() + 3 * kDepth), row});
+      ASSERT_TRUE(succeeds(got));
+      EXPECT_GE(dispatches, 6U);
+      for (std::size_t i = 0; i < got->size(); ++i) {
+        EXPECT_TRUE(are_near((*got)[i], wanted[i], dtype == DType::f32 ? 1e-5F : 4e-3F))
+            << columns << " columns, " << to_string(dtype) << ", output " << i;
       }
     }
   }

@@ -100,6 +100,25 @@ TEST_F(SessionTest, wrong_inputs_are_named_by_number) {
   const HostOutput right{DType::f32, out.data(), 256};
   EXPECT_TRUE(succeeds(s.execute({&right, 1}))) << "a refused output does not use the inputs up";
   EXPECT_TRUE(fails_with(s.execute({&right, 1}), "the inputs must be set before every call"));
+  ASSERT_TRUE(succeeds(set({tensor(DType::i64, {1, 2}, ids)})));
+  EXPECT_FALSE(set({}));
+  EXPECT_TRUE(fails_with(s.execute({&right, 1}), "setting them must succeed")) << "inputs that were refused leave none";
+}
+
+TEST_F(SessionTest, a_table_of_no_rows_has_no_row_for_a_computed_id) {
+  BlobBuilder b;
+  const int ids = b.tensor(DType::i32, {1, 3});
+  const int one = b.constant(DType::i32, {1}, std::vector<std::int32_t>{1});
+  const int next = b.tensor(DType::i32, {1, 3});
+  b.op("aten.add.Tensor", {ids, one, b.integer(1), next});
+  const int table = b.constant(DType::f32, {0, 4}, std::vector<float>{});
+  const int out = b.tensor(DType::f32, {1, 3, 4});
+  b.op("aten.embedding.default", {table, next, b.integer(-1), b.boolean(false), b.boolean(false), out});
+  b.inputs({ids});
+  b.outputs({out});
+  session(b);
+  EXPECT_TRUE(fails_with(rows({4, 5}), "is 5, but the table has 0 rows"));
+  EXPECT_TRUE(succeeds(rows({})));
 }
 
 TEST_F(SessionTest, floats_are_converted_at_both_ends) {

@@ -2,8 +2,7 @@
 #include <charconv>
 #include <cstdint>
 
-#include "ops/registry.hpp"
-#include "plan/stepper.hpp"
+#include "plan_and_step.hpp"
 #include "program/blob.hpp"
 
 namespace {
@@ -21,6 +20,6 @@ nibble::Result<std::uint64_t> size_in_key(std::string_view key) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   auto graph = nibble::read_blob(std::as_bytes(std::span(data, size)), size_in_key);
   if (!graph) return 0;
-  (void)nibble::Plan::make(std::move(*graph), nibble::DeviceProfile{}, {}, nibble::ops::registry());
+  nibble::test::plan_and_step(std::move(*graph), nibble::AdapterKind::cpu);
   return 0;
 }

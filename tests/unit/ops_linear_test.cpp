@@ -76,6 +76,41 @@ TEST(Linear, of_a_vocabulary_over_the_binding_limit_writes_its_columns_shard_by_
   EXPECT_EQ(next, 262144U);
 }
 
+TEST(Linear, of_scales_over_the_binding_limit_has_them_in_shards_of_columns) {
+  auto l = linear_q4({1, 1088}, 262144, 8);  // 143 MB of nibbles, and as many of scales
+  const auto plan = plan_of(l.b);
+  ASSERT_TRUE(succeeds(plan));
+  // Each row of each shard of scales is an upload of its own: 136 groups in two shards, and two shards of nibbles.
+  const auto& layout = (*plan)->layout();
+  ASSERT_EQ(layout.uploads.size(), 2 + 2 * 136U);
+  std::uint64_t bytes = 0;
+  for (const auto& one : layout.uploads) {
+    bytes += one.bytes;
+    EXPECT_LE(one.buffer_offset + one.bytes, layout.buffers[one.buffer].bytes);
+    EXPECT_EQ(one.buffer_offset % 4, 0U);
+  }
+  EXPECT_EQ(bytes, 262144U * 544 + std::uint64_t{262144} * 136 * 4);
+  Stepper stepper(*plan);
+  ASSERT_TRUE(stepper.update());
+  std::uint32_t next = 0;
+  for (const auto* d : stepper.dispatches()) {
+    std::array<std::uint32_t, 20> p{};
+    std::memcpy(p.data(), d->params.data(), sizeof(p));
+    EXPECT_EQ(p[16], next);
+    next = p[16] + p[12];
+  }
+  EXPECT_EQ(next, 262144U);
+}
+
+TEST(Linear, of_scales_that_others_read_too_says_what_is_too_large) {
+  auto l = linear_q4({1, 64}, 64, 8);
+  const auto copy = l.b.tensor(DType::f32, {8, 64});
+  l.b.op("aten.add.Tensor", {l.scales, l.scales, l.b.integer(1), copy});
+  l.b.output(copy);
+  EXPECT_TRUE(
+      fails_with(plan_of(l.b, AdapterKind::cpu, 1024), "weight_scales takes 2048 bytes, more than one binding"));
+}
+
 TEST(Linear, names_wrong_arguments) {
   EXPECT_TRUE(fails_with(plan_of(linear_q4({2, 64}, 8, 5).b), "group_size is 5, which does not divide the depth 64"));
   EXPECT_TRUE(fails_with(plan_of(linear_q4({2, 64}, 8, 0).b), "group_size is 0"));

@@ -4,6 +4,7 @@
 #include "ops/registry.hpp"
 #include "plan/stepper.hpp"
 #include "support/graph_builder.hpp"
+#include "support/plan_checks.hpp"
 
 namespace nibble {
 namespace {
@@ -152,7 +153,39 @@ TEST(RmsNorm, takes_more_rows_than_a_grid_has_columns) {
 
 TEST(RmsNorm, names_a_weight_of_the_wrong_size) {
   auto b = rms_norm({4, 8}, {7});
-  EXPECT_EQ(error_of(b), "et_vk.rms_norm.default: weight has shape [7], but rows of 8 elements need [8]");
+  EXPECT_EQ(error_of(b), "et_vk.rms_norm.default: shapes [4, 8] and [7] do not broadcast");
+}
+
+TEST(RmsNorm, multiplies_afterwards_by_what_is_no_row) {
+  const auto count = [](Shape weight) {
+    auto b = rms_norm({3, 5, 8}, weight);
+    return dispatches(b, AdapterKind::discrete).size();
+  };
+  EXPECT_EQ(count({8}), 1U);
+  EXPECT_EQ(count({1, 1, 8}), 1U);
+  EXPECT_EQ(count({3, 5, 8}), 2U);
+  EXPECT_EQ(count({5, 1}), 2U);
+  EXPECT_EQ(count({1}), 2U);
+  EXPECT_EQ(count({}), 2U);
+}
+
+TEST(Norms, have_working_memory_for_any_number_of_rows) {
+  for (const auto kind : {AdapterKind::cpu, AdapterKind::discrete}) {
+    for (const std::int64_t width : {7, 8, 90, 30001}) {
+      for (auto b : {rms_norm({300, width}, {width}), layer_norm({300, width}, {width}, Shape{width}, false),
+                     layer_norm({300, width}, {width}, {}, false)}) {
+        const auto plan = make(b, kind);
+        ASSERT_TRUE(plan) << plan.error().message;
+        Stepper stepper(*plan);
+        for (const std::int64_t rows : {300, 5, 64, 1, 63, 0, 299}) {
+          ASSERT_TRUE(stepper.set_shape(0, {rows, width}));
+          const auto status = stepper.update();
+          ASSERT_TRUE(status) << status.error().message << ", " << rows << " rows of " << width;
+          EXPECT_EQ(test::wrong_binding(stepper), "") << rows << " rows of " << width;
+        }
+      }
+    }
+  }
 }
 
 TEST(AddRmsNorm, takes_one_dispatch_and_names_shapes_that_differ) {

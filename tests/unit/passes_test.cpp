@@ -255,6 +255,16 @@ TEST(Passes, a_hundred_thousand_linears_of_their_own_and_as_many_dead_nodes_are_
   EXPECT_EQ(b.graph.nodes.size(), kNodes);
 }
 
+TEST(Passes, joined_scales_must_fit_one_buffer) {
+  GraphBuilder b;
+  const auto x = b.input(b.tensor(DType::f32, {3, 64}));
+  for (int i = 0; i < 3; ++i) b.output(linear(b, x, 64, 64, 4));  // 2 KB of nibbles, 4 KB of scales
+  join_linears(b.graph, context(3 * 4096 - 1));
+  EXPECT_EQ(b.graph.nodes.size(), 3U);
+  join_linears(b.graph, context(3 * 4096));
+  EXPECT_EQ(b.graph.nodes.size(), 1U);
+}
+
 TEST(Passes, joined_weights_must_fit_one_buffer) {
   auto f = feed_forward(false);
   gate_up(f.b.graph, context(128 * 64 - 1));
@@ -346,6 +356,25 @@ TEST(Passes, a_rotation_that_others_read_stays) {
   a.b.output(a.q_rotated);
   rope_cache(a.b.graph, context());
   EXPECT_EQ(std::ranges::count(ops(a.b.graph), "nibble.rope_update_cache"), 0);
+}
+
+TEST(Passes, caches_that_only_cache_ops_touch_may_be_halves) {
+  GraphBuilder b;
+  const auto x = b.input(b.tensor(DType::f32, {1, 1, 4, 8}));
+  const auto start = b.input(b.symint());
+  std::vector<ValueId> caches;
+  for (int i = 0; i < 2; ++i) {
+    caches.push_back(b.constant(DType::f32, {1, 16, 4, 8}));
+    b.op("update_cache.default", {x, caches.back(), start, b.tensor(DType::f32, {1})});
+  }
+  const auto out = b.tensor(DType::f32, {1, 1, 4, 8});
+  b.op("llama.custom_sdpa.default",
+       {x, caches[0], caches[1], start, b.null(), b.number(0), b.boolean(true), b.null(), out});
+  b.output(out);
+  b.output(caches[1]);
+  f16_caches(b.graph);
+  EXPECT_EQ(b.graph.tensor(caches[0])->dtype, DType::f16);
+  EXPECT_EQ(b.graph.tensor(caches[1])->dtype, DType::f32) << "somebody else sees it";
 }
 
 TEST(Passes, a_sum_and_its_norm_become_one) {

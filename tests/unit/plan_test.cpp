@@ -484,6 +484,46 @@ TEST(SymInts, flow_from_sizes_and_data_to_shapes) {
   EXPECT_EQ(stepper.output_int(1), 41);
 }
 
+TEST(SymInts, a_size_that_only_the_data_tells_has_room_for_its_dispatches) {
+  GraphBuilder b;
+  const auto x = b.input(b.tensor(DType::f32, {6, 4}));
+  const auto n = b.input(b.symint());
+  const auto head = b.tensor(DType::f32, {6, 4});
+  const auto tail = b.tensor(DType::f32, {6, 4});
+  const auto both = b.tensor(DType::f32, {6, 4});
+  b.op("aten.slice_copy.Tensor", {x, b.integer(0), b.integer(0), n, b.integer(1), head});
+  b.op("aten.slice_copy.Tensor", {x, b.integer(0), n, b.null(), b.integer(1), tail});
+  // At the largest sizes of both, these are too many rows.
+  b.op("aten.cat.default", {b.list({tail, head}), b.integer(0), both});
+  b.output(head);
+  b.output(both);
+  const auto plan = make(b);
+  ASSERT_TRUE(plan) << plan.error().message;
+  Stepper stepper(*plan);
+  for (const std::int64_t count : {3, 6, 0, 1}) {
+    ASSERT_TRUE(stepper.set_int(1, count));
+    const auto status = stepper.update();
+    ASSERT_TRUE(status) << status.error().message;
+    EXPECT_EQ(stepper.output_shape(0), (Shape{count, 4}));
+    EXPECT_EQ(stepper.output_shape(1), (Shape{6, 4}));
+  }
+}
+
+TEST(SymInts, what_the_device_cannot_do_is_told_at_load) {
+  GraphBuilder b;
+  const auto table = b.constant(DType::f32, {64, 16});
+  const auto n = b.input(b.symint());
+  const auto out = b.tensor(DType::f32, {64, 16});
+  b.op("aten.slice_copy.Tensor", {table, b.integer(0), b.integer(0), n, b.integer(1), out});
+  b.output(out);
+  PlanOptions options;
+  options.max_shard_bytes = 1024;
+  const auto plan = Plan::make(b.graph, {}, options, ops::registry());
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().message,
+            "aten.slice_copy.Tensor: self takes 4096 bytes, more than one binding on this device shows");
+}
+
 TEST(SymInts, floordiv_rounds_down_and_refuses_zero) {
   GraphBuilder b;
   const auto x = b.input(b.symint());

@@ -80,6 +80,17 @@ Bytes shared_lists(bool share_values) {
   return wrap(fb);
 }
 
+/// Operators that are all the same one.
+Bytes shared_operators() {
+  flatbuffers::FlatBufferBuilder fb;
+  const std::vector values = {vkgraph::CreateVkValue(fb, vkgraph::GraphTypes::Int, vkgraph::CreateInt(fb, 5).Union())};
+  const auto call = vkgraph::CreateOperatorCall(fb, 0, fb.CreateString("aten.neg.default"),
+                                                fb.CreateVector(std::vector<std::int32_t>{0, 0}));
+  const auto chain = fb.CreateVector(std::vector(20000, call));
+  vkgraph::FinishVkGraphBuffer(fb, vkgraph::CreateVkGraph(fb, 0, chain, fb.CreateVector(values)));
+  return wrap(fb);
+}
+
 struct BrokenBytes {
   const char* name;
   Bytes (*make)();
@@ -129,6 +140,7 @@ const BrokenBytes kBrokenBytes[] = {
      "not a valid FlatBuffer"},
     {"forged_name_length", [] { return forged([](auto& g) { return g.chain()->Get(0)->name(); }, 0x7ffffff0); },
      "not a valid FlatBuffer"},
+    {"operators_that_are_one", [] { return shared_operators(); }, "add up to more than 8 times"},
     {"values_that_share_one_list", [] { return shared_lists(false); }, "add up to more than 8 times"},
     {"values_that_share_one_value", [] { return shared_lists(true); }, "not a valid FlatBuffer"},
     {"value_of_unknown_type",

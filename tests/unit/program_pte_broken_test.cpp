@@ -150,7 +150,7 @@ const BrokenProgram kBrokenPrograms[] = {
     {"too_few_arguments", [](Pte& p) { p.methods[0].calls[0].args.pop_back(); },
      "passes 1 values to the delegate, which has 1 inputs and 1 outputs"},
     {"argument_that_is_no_input", [](Pte& p) { p.methods[0].inputs.clear(); },
-     "input 0 of the delegate is not an input of method 'forward'"},
+     "input 0 of the delegate is neither an input of method 'forward' nor a constant that Nibble alone reads"},
     {"output_that_overwrites_an_input", [](Pte& p) { p.methods[0].inputs.push_back(1); },
      "output 0 of the delegate overwrites input 1"},
     {"output_that_nobody_writes",

@@ -99,7 +99,9 @@ export class Loader {
       const place = `${constant.offset} ${constant.bytes}`;
       const same = places.get(place) ?? constant;
       places.set(place, same);
-      this.uploads.set(same, [...(this.uploads.get(same) ?? []), upload]);
+      const uploads = this.uploads.get(same);
+      if (uploads) uploads.push(upload);
+      else this.uploads.set(same, [upload]);
     }
     this.spans = makeSpans([...this.uploads.keys()]);
     this.total = this.spans.reduce((sum, { offset, end }) => sum + end - offset, 0);

@@ -12,7 +12,9 @@ constexpr std::array<std::string_view, 6> kViews = {
     "aten.view_copy.default",  "aten.clone.default",     "dim_order_ops._clone_dim_order.default",
     "aten.alias_copy.default", "aten.squeeze_copy.dims", "aten.unsqueeze_copy.default"};
 
-/// With one size left open, or none, equal bounds mean equal live shapes: the number of elements is kept.
+/// With one size left open, or none, equal bounds mean equal live shapes: the number of elements is kept, and the sizes
+/// that are given are those of the source. (They could differ where two of the source's sizes are dynamic, but then
+/// the exporter would have to know that their product divides by what is given, which no range of sizes says.)
 bool keeps_shape(const Graph& graph, const Node& node) {
   if (node.op != "aten.view_copy.default" || node.args.size() != 3) return true;
   const auto* list = std::get_if<ValueList>(&graph.values[node.args[1]]);

@@ -15,6 +15,7 @@ struct CacheOp {
 constexpr std::array kCacheOps = {
     CacheOp{"sdpa_with_kv_cache.default", {3, 4}},
     CacheOp{"nibble.rope_update_cache", {5, 6}},
+    CacheOp{"update_cache.default", {1, 1}},
     CacheOp{"llama.custom_sdpa.default", {1, 2}},
 };
 

@@ -30,6 +30,7 @@ std::optional<Linear> joinable_linear(const Rewriter& rewriter, const Graph& gra
 bool can_join(const Rewriter& rewriter, const Graph& graph, const PassContext& context,
               std::span<const Linear> linears) {
   std::uint64_t bytes = 0;
+  std::uint64_t scale_bytes = 0;
   for (const auto& one : linears) {
     const auto& weight = *graph.tensor(one.weight);
     const auto& first = *graph.tensor(linears[0].weight);
@@ -40,8 +41,9 @@ bool can_join(const Rewriter& rewriter, const Graph& graph, const PassContext& c
     if (graph.tensor(one.out)->dtype != graph.tensor(linears[0].out)->dtype) return false;
     if (!rewriter.same(one.x, linears[0].x) || !rewriter.same(one.group_size, linears[0].group_size)) return false;
     bytes += graph.constants[weight.constant].length;
+    scale_bytes += graph.constants[scales.constant].length;
   }
-  return rewriter.is_steady(linears[0].x) && bytes <= context.max_constant_bytes;
+  return rewriter.is_steady(linears[0].x) && std::max(bytes, scale_bytes) <= context.max_constant_bytes;
 }
 
 std::vector<ValueId> join_arguments(Rewriter& rewriter, std::span<const Linear> linears) {

@@ -32,6 +32,9 @@ Status run_passes(Graph& graph, const PassContext& context, std::span<const std:
 /// by one transfer, and what a later op writes there stays from call to call. Not optional, so not in the list.
 Status fold_prepack(Graph& graph);
 
+/// Norms whose weight is more than a factor for each column. Not optional either: no kernel has them.
+void split_norms(Graph& graph, const PassContext& context);
+
 /// KV caches are stored in half precision: half their memory, and results that differ. Not in the list either.
 void f16_caches(Graph& graph);
 

@@ -1,0 +1,34 @@
+// The exporter takes whatever a norm is multiplied with for its weight: a gate, a number, something for each row. What
+// is not one factor for each column is multiplied afterwards.
+#include <algorithm>
+
+#include "graph/passes/rewrite.hpp"
+
+namespace nibble {
+namespace {
+
+/// One for each of x's columns, whatever else is broadcast.
+bool is_row(const Shape& weight, const Shape& x) {
+  if (weight.rank() == 0 || weight.rank() > x.rank() || weight[weight.rank() - 1] != x[x.rank() - 1]) return false;
+  return std::all_of(weight.begin(), weight.end() - 1, [](std::int64_t size) { return size == 1; });
+}
+
+}  // namespace
+
+void split_norms(Graph& graph, const PassContext& context) {
+  Rewriter rewriter(graph, context);
+  for (std::size_t n = 0; n < rewriter.size(); ++n) {
+    const Node node = rewriter.node(n);
+    if (node.op != "et_vk.rms_norm.default" || node.args.size() != 4) continue;
+    const auto* x = graph.tensor(node.args[0]);
+    const auto* weight = graph.tensor(node.args[1]);
+    if (x == nullptr || weight == nullptr || x->shape.rank() == 0 || is_row(weight->shape, x->shape)) continue;
+    const ValueId normed = rewriter.add(TensorValue{.dtype = x->dtype, .staging = x->dtype, .shape = x->shape});
+    const ValueId null = rewriter.add(Null{});
+    rewriter.replace(n, {node.op, {node.args[0], null, node.args[2], normed}});
+    rewriter.insert_after(n, {"aten.mul.Tensor", {normed, node.args[1], node.args[3]}});
+  }
+  rewriter.finish();
+}
+
+}  // namespace nibble

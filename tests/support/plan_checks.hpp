@@ -1,0 +1,29 @@
+// What holds of every call, whatever it computes.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "plan/stepper.hpp"
+
+namespace nibble::test {
+
+/// A sentence if a dispatch binds what is no buffer, or writes a constant: those are shared by all sessions.
+inline std::string wrong_binding(const Stepper& stepper) {
+  const auto& buffers = stepper.plan().layout().buffers;
+  for (const auto* d : stepper.dispatches()) {
+    const auto& pipeline = stepper.pipelines()[d->pipeline];
+    for (std::size_t i = 0; i < d->binding_count; ++i) {
+      const auto id = d->bindings[i];
+      const auto& node = stepper.plan().graph().nodes[d->node];
+      if (id >= buffers.size()) return fmt::format("{} ({}) binds buffer {}", node.op, pipeline.label, id);
+      if (pipeline.bindings[i] == Access::read_write && buffers[id].role == BufferRole::constant) {
+        return fmt::format("{} ({}) writes constant {}", node.op, pipeline.label, id);
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace nibble::test
