@@ -76,6 +76,7 @@ typedef void (*nibble_progress)(uint64_t done, uint64_t total, void* user);
 typedef struct nibble_load_options {
   uint64_t max_shard_bytes;   /* split larger constants, to test sharding */
   const char* without_passes; /* graph rewrites that shall not run, with commas between */
+  const char* method;         /* which method of the program; null or empty for `forward`, or the only one */
   int32_t f16_cache;          /* not 0: KV caches in half precision, half their memory and less exact */
   nibble_progress progress;
   void* user; /* for progress */

@@ -68,6 +68,8 @@ struct LoadOptions {
   bool f16_cache = false;
   /// Names of graph rewrites that shall not run (`nibble ops --passes` lists them), to find out what one does.
   std::vector<std::string> without_passes = {};
+  /// Which method of the program; empty for `forward`, or the only one that computes.
+  std::string method = {};
 };
 
 /// One input or output of a program.

@@ -57,6 +57,7 @@ class LoadOptions(ctypes.Structure):
     _fields_ = (
         ("max_shard_bytes", c_uint64),
         ("without_passes", c_char_p),
+        ("method", c_char_p),
         ("f16_cache", c_int32),
         ("progress", Progress),
         ("user", c_void_p),

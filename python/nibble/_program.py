@@ -79,6 +79,7 @@ def load(
     max_shard_bytes: int = 0,
     f16_cache: bool = False,
     without_passes: Iterable[str] = (),
+    method: str = "",
 ) -> "Program":
     """Loads a .pte file onto a GPU.
 
@@ -88,6 +89,7 @@ def load(
     max_shard_bytes: splits tensors larger than this; 0 means the device's own limits.
     f16_cache: keeps KV caches in half precision: half their memory, and results that differ by about a thousandth.
     without_passes: names of graph rewrites that shall not run (`nibble ops --passes` lists them).
+    method: which method of the program, if it has several; by default "forward", or the only one that computes.
     """
     selector = "" if device is None else str(device.index if isinstance(device, Device) else device)
     handle = _Handle(check(lib.nibble_device_open(selector.encode())), lib.nibble_device_close, "device")
@@ -104,6 +106,7 @@ def load(
     options = _native.LoadOptions(
         max_shard_bytes=max_shard_bytes,
         f16_cache=f16_cache,
+        method=method.encode(),
         without_passes=",".join(without_passes).encode(),
         progress=_native.Progress(report),
     )

@@ -156,6 +156,7 @@ nibble_model* nibble_model_load(nibble_device* device, const char* path, const n
     options.max_shard_bytes = given->max_shard_bytes;
     options.f16_cache = given->f16_cache != 0;
     if (given->without_passes != nullptr) options.without_passes = words_of(given->without_passes);
+    if (given->method != nullptr) options.method = given->method;
     if (const auto progress = given->progress; progress != nullptr) {
       options.on_progress = [progress, user = given->user](std::uint64_t done, std::uint64_t total) {
         progress(done, total, user);

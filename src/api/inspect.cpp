@@ -156,7 +156,7 @@ Json to_json(const Inspection::PlanFacts& plan, bool with_dispatches) {
 
 Result<Inspection> inspect(const std::string& path, const DeviceProfile& profile, const InspectOptions& options) {
   TRY_ASSIGN(const MappedFile file, MappedFile::open(path));
-  TRY_ASSIGN(Program program, read_program(file.bytes()));
+  TRY_ASSIGN(Program program, read_program(file.bytes(), options.method));
 
   Inspection facts;
   facts.file = path;

@@ -16,6 +16,7 @@ struct InspectOptions {
   PlanOptions plan = {};
   std::vector<std::pair<std::size_t, Shape>> shapes = {};  ///< live shapes by input; the others have their largest
   std::vector<std::int64_t> ints = {};                     ///< values of the integer inputs, in order; the others are 0
+  std::string method = {};                                 ///< as in LoadOptions
 };
 
 struct Inspection {

@@ -92,7 +92,7 @@ std::size_t Device::compiled_pipelines() const { return state->gpu->compiled_pip
 Result<Model> Model::load(const Device& device, const std::string& path, const LoadOptions& options) {
   TRY_ASSIGN(auto mapped, MappedFile::open(path));
   auto file = std::make_shared<const MappedFile>(std::move(mapped));
-  TRY_ASSIGN(auto program, read_program(file->bytes()));
+  TRY_ASSIGN(auto program, read_program(file->bytes(), options.method));
   auto constants = std::make_shared<FileConstants>(file, program.graph.constants);
 
   auto model = std::make_shared<ModelState>();

@@ -22,6 +22,7 @@ Result<HostInputs> make_inputs(const Model& model, const Device& device, const B
   TRY_ASSIGN(const DeviceProfile profile, profile_from_json(device.info().profile_json));
   InspectOptions inspect_options;
   inspect_options.plan = {options.max_shard_bytes, options.f16_cache, options.without_passes};
+  inspect_options.method = options.method;
   TRY_ASSIGN(const Inspection facts, inspect(options.model, profile, inspect_options));
   std::vector<Array> arrays;
   std::vector<std::int64_t> ints = options.ints;
@@ -90,9 +91,9 @@ Result<double> time_gpu(Session& session, const HostInputs& inputs, const HostOu
 Status bench_command(const BenchOptions& options) {
   TRY_ASSIGN(const Device device, Device::open(options.device));
   Progress progress;
-  TRY_ASSIGN(const Model model,
-             Model::load(device, options.model,
-                         {progress.callback(), options.max_shard_bytes, options.f16_cache, options.without_passes}));
+  TRY_ASSIGN(const Model model, Model::load(device, options.model,
+                                            {progress.callback(), options.max_shard_bytes, options.f16_cache,
+                                             options.without_passes, options.method}));
   progress.clear();
   TRY_ASSIGN(const HostInputs inputs, make_inputs(model, device, options));
   TRY_ASSIGN(Session session, Session::create(model));

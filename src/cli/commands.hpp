@@ -37,6 +37,7 @@ struct ModelOptions {
   std::uint64_t max_shard_bytes = 0;
   bool f16_cache = false;
   std::vector<std::string> without_passes;
+  std::string method;
   bool json = false;
 };
 

@@ -42,6 +42,9 @@ CLI::Option* add_model(CLI::App& command, ModelOptions& options) {
                   "A graph rewrite that shall not run; once for each (nibble ops --passes lists them)")
       ->allow_extra_args(false)
       ->type_name("NAME");
+  command
+      .add_option("--method", options.method, "Method of the program; default: forward, or the only one that computes")
+      ->type_name("NAME");
   return command
       .add_option("--device", options.device, "Adapter: index, kind (discrete, integrated, cpu) or part of its name")
       ->type_name("WHICH");

@@ -120,9 +120,9 @@ Status run_command(const RunOptions& options) {
   }
   TRY_ASSIGN(const Device device, Device::open(options.device));
   Progress progress;
-  TRY_ASSIGN(const Model model,
-             Model::load(device, options.model,
-                         {progress.callback(), options.max_shard_bytes, options.f16_cache, options.without_passes}));
+  TRY_ASSIGN(const Model model, Model::load(device, options.model,
+                                            {progress.callback(), options.max_shard_bytes, options.f16_cache,
+                                             options.without_passes, options.method}));
   progress.clear();
   if (!options.outputs.empty() && options.outputs.size() != model.outputs().size()) {
     return fail(ErrorCode::invalid_argument, "the program has {} outputs, but --output was given {} times",

@@ -96,8 +96,11 @@ Result<Program> join(Container container, Graph graph) {
   const auto& arguments = container.arguments;
   if (arguments.size() != in + out) {
     return fail(ErrorCode::invalid_program,
-                "method '{}' passes {} values to the delegate, which has {} inputs and {} outputs", container.method,
-                arguments.size(), in, out);
+                "method '{}' passes {} values to the delegate, which has {} inputs and {} outputs{}", container.method,
+                arguments.size(), in, out,
+                arguments.size() < in + out ? ""
+                                            : ": the exporter leaves out outputs that equal others and inputs that only "
+                                              "lend their size");
   }
   const Ids inputs = positions(container.inputs);
   const Ids results = positions(std::span(arguments).subspan(in));

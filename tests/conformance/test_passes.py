@@ -22,7 +22,7 @@ PASSES = {
 
 
 def dispatches(path, shape: str, *options: str) -> int:
-    done = command("inspect", path, "--json", "--device", "cpu", "--shape", shape, *options)
+    done = command("inspect", path, "--json", "--device", "0", "--shape", shape, *options)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)["plan"]["step"]["dispatch_count"]
 

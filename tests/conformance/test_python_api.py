@@ -333,3 +333,26 @@ def test_a_program_that_cannot_be_saved_is_not_lost(tmp_path):
         exported.save(tmp_path / "missing" / "table.pte")
     exported.save(tmp_path / "table.pte")
     assert [file.name for file in tmp_path.iterdir()] == ["table.pte"]
+
+
+def test_program_of_several_methods_runs_the_one_that_is_asked_for(tmp_path):
+    from executorch.backends.vulkan.partitioner.vulkan_partitioner import VulkanPartitioner
+    from executorch.exir import to_edge_transform_and_lower
+
+    class Twice(torch.nn.Module):
+        def forward(self, x):
+            return x * 2
+
+    class Next(torch.nn.Module):
+        def forward(self, x):
+            return x + 1
+
+    modules = {"twice": Twice(), "next": Next()}
+    programs = {name: torch.export.export(m, (torch.zeros(3),)) for name, m in modules.items()}
+    path = tmp_path / "two.pte"
+    path.write_bytes(to_edge_transform_and_lower(programs, partitioner=[VulkanPartitioner()]).to_executorch().buffer)
+    x = np.array([1, 2, 3], np.float32)
+    np.testing.assert_array_equal(nibble.load(path, method="twice").run(x), 2 * x)
+    np.testing.assert_array_equal(nibble.load(path, method="next").run(x), x + 1)
+    with pytest.raises(nibble.NibbleError, match="no method 'forward'; the methods that compute are: 'next', 'twice'"):
+        nibble.load(path)
