@@ -62,7 +62,7 @@ class NIBBLE_API Device {
 struct LoadOptions {
   /// Bytes of weights uploaded so far, and in all.
   std::function<void(std::uint64_t done, std::uint64_t total)> on_progress;
-  /// Split tensors larger than this into shards; 0 means the device's limits. For tests.
+  /// Split constants larger than this into shards; 0 means the device's limits. For tests.
   std::uint64_t max_shard_bytes = 0;
   /// KV caches in half precision: half their memory, and results that differ by about a thousandth.
   bool f16_cache = false;

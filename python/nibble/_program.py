@@ -86,7 +86,7 @@ def load(
     device: an index, a kind ("cpu", "integrated", "discrete"), a part of a name or one of devices(); by default what
         $NIBBLE_DEVICE says, else the best adapter.
     on_progress: called with the bytes of weights uploaded so far, and in all.
-    max_shard_bytes: splits tensors larger than this; 0 means the device's own limits.
+    max_shard_bytes: splits constants larger than this; 0 means the device's own limits.
     f16_cache: keeps KV caches in half precision: half their memory, and results that differ by about a thousandth.
     without_passes: names of graph rewrites that shall not run (`nibble ops --passes` lists them).
     method: which method of the program, if it has several; by default "forward", or the only one that computes.

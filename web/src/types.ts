@@ -145,7 +145,7 @@ export interface LoadOptions extends Names {
   verify?: boolean;
   /** The method to run; `forward`, or the only one that computes, if not given. */
   method?: string;
-  /** Splits tensors larger than this many bytes; 0 means the device's limits. For tests. */
+  /** Splits constants larger than this many bytes; 0 means the device's limits. For tests. */
   maxShardBytes?: number;
   /** KV caches in half precision: half their memory, and results that differ by about a thousandth. */
   f16Cache?: boolean;
