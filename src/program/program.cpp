@@ -98,9 +98,10 @@ Result<Program> join(Container container, Graph graph) {
     return fail(ErrorCode::invalid_program,
                 "method '{}' passes {} values to the delegate, which has {} inputs and {} outputs{}", container.method,
                 arguments.size(), in, out,
-                arguments.size() < in + out ? ""
-                                            : ": the exporter leaves out outputs that equal others and inputs that only "
-                                              "lend their size");
+                arguments.size() < in + out
+                    ? ""
+                    : ": the exporter leaves out outputs that equal others and inputs that only "
+                      "lend their size");
   }
   const Ids inputs = positions(container.inputs);
   const Ids results = positions(std::span(arguments).subspan(in));
