@@ -163,7 +163,8 @@ Result<std::size_t> OpContext::dim(std::int64_t value, std::size_t rank, std::st
 Status OpContext::set_shape(Out& out, const Shape& shape) {
   // Working memory is planned by the single sizes, so none may be larger, even if the elements would fit.
   const auto& bound = plan_.graph().tensor(out.id)->shape;
-  if (shape.rank() != bound.rank() || !std::ranges::equal(shape, bound, std::ranges::less_equal{})) {
+  const auto fits = [](std::int64_t size, std::int64_t most) { return size >= 0 && size <= most; };
+  if (!std::ranges::equal(shape, bound, fits)) {
     return fail("{} would have shape {}, but the program makes room for {}", out.arg, shape, bound);
   }
   out.shape = shape;

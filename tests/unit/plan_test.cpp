@@ -484,7 +484,26 @@ TEST(SymInts, flow_from_sizes_and_data_to_shapes) {
   EXPECT_EQ(stepper.output_int(1), 41);
 }
 
-TEST(SymInts, a_size_that_only_the_data_tells_has_room_for_its_dispatches) {
+TEST(SymInts, a_size_that_only_the_data_tells_has_room_for_its_dispatch) {
+  GraphBuilder b;
+  const auto x = b.input(b.tensor(DType::f32, {6, 4}));
+  const auto n = b.input(b.symint());
+  const auto head = b.tensor(DType::f32, {6, 4});
+  b.op("aten.slice_copy.Tensor", {x, b.integer(0), b.integer(0), n, b.integer(1), head});
+  b.output(head);
+  const auto plan = make(b);
+  ASSERT_TRUE(plan) << plan.error().message;
+  EXPECT_EQ((*plan)->layout().max_dispatches, 1U);
+  Stepper stepper(*plan);
+  for (const std::int64_t count : {3, 6, 0, 1}) {
+    ASSERT_TRUE(stepper.set_int(1, count));
+    const auto status = stepper.update();
+    ASSERT_TRUE(status) << status.error().message;
+    EXPECT_EQ(stepper.output_shape(0), (Shape{count, 4}));
+  }
+}
+
+TEST(SymInts, what_fits_for_every_size_need_not_fit_for_the_largest_of_each) {
   GraphBuilder b;
   const auto x = b.input(b.tensor(DType::f32, {6, 4}));
   const auto n = b.input(b.symint());
@@ -493,9 +512,7 @@ TEST(SymInts, a_size_that_only_the_data_tells_has_room_for_its_dispatches) {
   const auto both = b.tensor(DType::f32, {6, 4});
   b.op("aten.slice_copy.Tensor", {x, b.integer(0), b.integer(0), n, b.integer(1), head});
   b.op("aten.slice_copy.Tensor", {x, b.integer(0), n, b.null(), b.integer(1), tail});
-  // At the largest sizes of both, these are too many rows.
   b.op("aten.cat.default", {b.list({tail, head}), b.integer(0), both});
-  b.output(head);
   b.output(both);
   const auto plan = make(b);
   ASSERT_TRUE(plan) << plan.error().message;
@@ -504,9 +521,27 @@ TEST(SymInts, a_size_that_only_the_data_tells_has_room_for_its_dispatches) {
     ASSERT_TRUE(stepper.set_int(1, count));
     const auto status = stepper.update();
     ASSERT_TRUE(status) << status.error().message;
-    EXPECT_EQ(stepper.output_shape(0), (Shape{count, 4}));
-    EXPECT_EQ(stepper.output_shape(1), (Shape{6, 4}));
+    EXPECT_EQ(stepper.output_shape(0), (Shape{6, 4}));
   }
+}
+
+TEST(SymInts, sizes_below_zero_or_above_the_bound_are_refused) {
+  GraphBuilder b;
+  const auto n = b.input(b.symint());
+  const auto out = b.tensor(DType::f32, {4, 6});
+  b.op("aten.full.default", {b.list({n, b.integer(6)}), b.number(1), b.null(), b.null(), b.null(), b.null(), out});
+  b.output(out);
+  const auto plan = make(b);
+  ASSERT_TRUE(plan) << plan.error().message;
+  Stepper stepper(*plan);
+  for (const std::int64_t size : {-1, 5}) {
+    ASSERT_TRUE(stepper.set_int(0, size));
+    const auto status = stepper.update();
+    ASSERT_FALSE(status);
+    EXPECT_TRUE(status.error().message.contains(std::to_string(size))) << status.error().message;
+  }
+  ASSERT_TRUE(stepper.set_int(0, 4));
+  EXPECT_TRUE(stepper.update());
 }
 
 TEST(SymInts, what_the_device_cannot_do_is_told_at_load) {
