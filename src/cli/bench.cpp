@@ -20,10 +20,7 @@ constexpr std::size_t kProfiledCalls = 5;
 /// Random inputs at the wanted shapes; the inspection knows which of them are ids, and of which table.
 Result<HostInputs> make_inputs(const Model& model, const Device& device, const BenchOptions& options) {
   TRY_ASSIGN(const DeviceProfile profile, profile_from_json(device.info().profile_json));
-  InspectOptions inspect_options;
-  inspect_options.plan = {options.max_shard_bytes, options.f16_cache, options.without_passes};
-  inspect_options.method = options.method;
-  TRY_ASSIGN(const Inspection facts, inspect(options.model, profile, inspect_options));
+  TRY_ASSIGN(const Inspection facts, inspect(options.model, profile, options.to_inspect()));
   std::vector<Array> arrays;
   std::vector<std::int64_t> ints = options.ints;
   std::size_t int_count = 0;
@@ -91,9 +88,7 @@ Result<double> time_gpu(Session& session, const HostInputs& inputs, const HostOu
 Status bench_command(const BenchOptions& options) {
   TRY_ASSIGN(const Device device, Device::open(options.device));
   Progress progress;
-  TRY_ASSIGN(const Model model, Model::load(device, options.model,
-                                            {progress.callback(), options.max_shard_bytes, options.f16_cache,
-                                             options.without_passes, options.method}));
+  TRY_ASSIGN(const Model model, Model::load(device, options.model, options.to_load(progress)));
   progress.clear();
   TRY_ASSIGN(const HostInputs inputs, make_inputs(model, device, options));
   TRY_ASSIGN(Session session, Session::create(model));

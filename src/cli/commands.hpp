@@ -6,8 +6,10 @@
 #include <utility>
 #include <vector>
 
+#include "api/inspect.hpp"
+#include "cli/progress.hpp"
 #include "graph/status.hpp"
-#include "nibble/types.hpp"
+#include "nibble/nibble.hpp"
 
 namespace nibble::cli {
 
@@ -39,6 +41,11 @@ struct ModelOptions {
   std::vector<std::string> without_passes;
   std::string method;
   bool json = false;
+
+  LoadOptions to_load(Progress& progress) const {
+    return {progress.callback(), max_shard_bytes, f16_cache, without_passes, method};
+  }
+  InspectOptions to_inspect() const { return {{max_shard_bytes, f16_cache, without_passes}, shapes, ints, method}; }
 };
 
 struct InspectCommandOptions : ModelOptions {

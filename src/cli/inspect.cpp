@@ -125,12 +125,7 @@ Result<InputShape> parse_input_shape(std::string_view text) {
 
 Status inspect_command(const InspectCommandOptions& options) {
   TRY_ASSIGN(const DeviceProfile profile, choose_profile(options));
-  InspectOptions inspect_options;
-  inspect_options.plan = {options.max_shard_bytes, options.f16_cache, options.without_passes};
-  inspect_options.method = options.method;
-  inspect_options.shapes = options.shapes;
-  inspect_options.ints = options.ints;
-  TRY_ASSIGN(const Inspection facts, inspect(options.model, profile, inspect_options));
+  TRY_ASSIGN(const Inspection facts, inspect(options.model, profile, options.to_inspect()));
   if (options.json) {
     print(to_json(facts, options.plan) + '\n');
   } else {
