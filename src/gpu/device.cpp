@@ -25,9 +25,8 @@ std::string one_line(std::string_view text) {
   return out;
 }
 
-/// wgpu-native reports some exhausted memory as a validation error.
+/// wgpu-native reports some exhausted memory as a validation error; workgroup memory is another matter.
 ErrorCode code_of(WGPUErrorType type, std::string_view message) {
-  // wgpu-native has words for it where it has no type; workgroup memory is another matter.
   const bool is_full =
       type == WGPUErrorType_OutOfMemory || message.contains("ut of memory") || message.contains("ot enough memory");
   return is_full ? ErrorCode::out_of_memory : ErrorCode::gpu;

@@ -51,7 +51,7 @@ Status multiply_shards(OpContext& op, Product p, const Tensor& weight, const Ten
   return op.for_each_row_range(weight.shape[0], {&weight, &scales}, [&](const RowRange& range) {
     const auto& [in_weight, in_scales, unused1, unused2] = range.shards;
     p.weight = op.read("weight", weight, in_weight);
-    p.scales = op.is_sharded(scales) ? op.read("scales", scales, in_scales) : op.read("scales", scales);
+    p.scales = op.read("scales", scales, in_scales);
     p.params.sections[0] = {.width = static_cast<std::uint32_t>(range.end - range.begin),
                             .weight_first = static_cast<std::uint32_t>(range.begin - in_weight.row_begin),
                             .scales_first = static_cast<std::uint32_t>(range.begin - in_scales.row_begin),

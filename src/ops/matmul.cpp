@@ -47,7 +47,7 @@ Status multiply_matrices(OpContext& op, const Tensor& self, const Tensor& mat2, 
   p.results[0] = op.write("result", out);
   return op.for_each_row_range(columns, {&mat2}, [&](const RowRange& range) {
     const auto& shard = range.shards[0];
-    p.weight = op.is_sharded(mat2) ? op.read("weight", mat2, shard) : op.read("weight", mat2);
+    p.weight = op.read("weight", mat2, shard);
     params.weight_pitch = static_cast<std::uint32_t>(op.pitch(mat2, shard));
     params.weight_batch = params.depth * params.weight_pitch;
     params.sections[0] = {.width = static_cast<std::uint32_t>(range.end - range.begin),

@@ -72,9 +72,8 @@ Status rows(OpContext& op, const Tensor& self, const Affine& affine, const DimSe
   for (std::size_t i = 0; i < self.rank(); ++i) widest *= is_folded[i] ? op.bound(self)[i] : 1;
   const bool in_groups = !keep_states && suits_groups(op, params);
   // A call may go another way than the largest one, unless a weight says how long all lines are.
-  const bool has_quads = params.in_quads != 0;
   const bool always_in_groups = in_groups && affine.weight && params.width <= longest_alone(op);
-  const bool never_in_groups = keep_states || (affine.weight && !has_quads);
+  const bool never_in_groups = keep_states || (affine.weight && params.in_quads == 0);
   if (!always_in_groups) need_states(op, self, is_folded, rows.fold);
   if (!always_in_groups && !never_in_groups) {
     TRY(in_groups ? prepare_merge(op, params, rows.fold) : rows_in_groups(op, bind, widest, params, rows, kLoad, true));
