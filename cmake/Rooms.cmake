@@ -40,14 +40,15 @@ function(nibble_warnings target)
   endif()
 endfunction()
 
-# Embeds a room's WGSL files: <name>.wgsl becomes nibble::wgsl::<name> in "wgsl.hpp".
+# Embeds a room's WGSL files: their kernels and modules become nibble::wgsl::<name> in "wgsl.hpp".
 function(nibble_embed_wgsl target)
   set(out "${CMAKE_BINARY_DIR}/generated/${target}/wgsl.hpp")
-  string(REPLACE ";" "|" files "${ARGN}")
+  set(script "${PROJECT_SOURCE_DIR}/scripts/embed_wgsl.py")
   add_custom_command(
     OUTPUT "${out}"
-    COMMAND "${CMAKE_COMMAND}" "-DOUT=${out}" "-DFILES=${files}" -P "${PROJECT_SOURCE_DIR}/cmake/EmbedWgsl.cmake"
-    DEPENDS ${ARGN} "${PROJECT_SOURCE_DIR}/cmake/EmbedWgsl.cmake"
+    COMMAND "${Python3_EXECUTABLE}" "${script}" "${out}" ${ARGN}
+    COMMAND "${CMAKE_COMMAND}" -E touch "${out}"
+    DEPENDS ${ARGN} "${script}"
     VERBATIM)
   target_sources(${target} PRIVATE "${out}")
   target_include_directories(${target} PRIVATE "${CMAKE_BINARY_DIR}/generated/${target}")

@@ -64,7 +64,7 @@ def view(folder: Path) -> Path:
 def generated_lines(generated: Path) -> tuple[list[str], list[Path]]:
     """Statements for the headers that are made, and their paths."""
     wheel = Path(next(iter(importlib.util.find_spec("executorch").submodule_search_locations)))
-    wire, embed = ROOT / "scripts" / "wire.py", ROOT / "cmake" / "EmbedWgsl.cmake"
+    wire, embed = ROOT / "scripts" / "wire.py", ROOT / "scripts" / "embed_wgsl.py"
     headers, lines = [generated / "wire.hpp"], []
     lines += build_line(
         [headers[0], generated / "wire.ts"],
@@ -79,11 +79,10 @@ def generated_lines(generated: Path) -> tuple[list[str], list[Path]]:
         command = quote("flatc", "--cpp", "--scoped-enums", "-I", schema.parent, "-o", generated, schema)
         lines += build_line([headers[-1]], "run", [schema], what=command)
     for room in ("plan", "ops"):
-        kernels = sorted((ROOT / "src" / room).glob("*.wgsl"))
+        kernels = sorted((ROOT / "src" / room).rglob("*.wgsl"))
         headers.append(generated / room / "wgsl.hpp")
-        files = "|".join(str(path) for path in kernels)
-        command = quote("cmake", f"-DOUT={headers[-1]}", f"-DFILES={files}", "-P", embed)
-        lines += build_line([headers[-1]], "run", kernels, [embed], what=command)
+        command = quote(PYTHON, embed, headers[-1], *kernels)
+        lines += build_line([headers[-1]], "run", kernels, [embed], what=command, restat="1")
     return lines, headers
 
 

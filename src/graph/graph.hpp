@@ -3,11 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <variant>
 #include <vector>
 
+#include "graph/signature.hpp"
 #include "graph/size.hpp"
+#include "graph/status.hpp"
 
 namespace nibble {
 
@@ -23,6 +26,7 @@ struct TensorValue {
   std::int32_t constant = -1;  ///< index into Graph::constants, or -1
   std::int32_t mem_obj = -1;   ///< the exporter's memory plan; Nibble computes its own liveness
   bool narrowed = false;       ///< the constant's bytes are float32, the tensor is float16
+  bool fixed = false;          ///< of an input: its shape is the same in every call
 };
 
 /// An integer known only at run time.
@@ -53,11 +57,14 @@ struct Constant {
 
 struct Node {
   std::string op;
-  std::vector<ValueId> args;  ///< schema order, the output value last
-  std::string origin = {};    ///< what the program calls it, where a pass made it of something else
+  std::vector<ValueId> args;             ///< schema order, the output value last
+  std::string origin = {};               ///< what the program calls it, where a pass made it of something else
+  const Signature* signature = nullptr;  ///< since bind_signatures(); it has as many arguments
 
   /// How errors name it.
   std::string_view name() const { return origin.empty() ? op : origin; }
+  /// An argument by the name that its signature gives it.
+  ValueId operator[](std::string_view arg) const;
 };
 
 struct Graph {
@@ -70,5 +77,22 @@ struct Graph {
   const TensorValue* tensor(ValueId id) const { return std::get_if<TensorValue>(&values[id]); }
   TensorValue* tensor(ValueId id) { return std::get_if<TensorValue>(&values[id]); }
 };
+
+using FindSignature = std::function<const Signature*(std::string_view op)>;
+
+/// Gives every node its signature. All names that have none are reported at once; so is a wrong number of arguments.
+Status bind_signatures(Graph& graph, const FindSignature& find);
+
+/// Where a value stands among a node's arguments, and what it is there for: lists are opened.
+template <class F>
+void for_each_operand(const Graph& graph, const Node& node, F&& f) {
+  for (std::size_t i = 0; i < node.args.size(); ++i) {
+    const Arg& arg = node.signature->list[i];
+    f(node.args[i], arg);
+    if (const auto* list = std::get_if<ValueList>(&graph.values[node.args[i]])) {
+      for (auto item : list->items) f(item, arg);
+    }
+  }
+}
 
 }  // namespace nibble

@@ -4,15 +4,15 @@
 
 namespace nibble {
 
-Status copy_words(OpContext& op, BufferId from, BufferId to, std::uint64_t bytes) {
-  struct Params {
+Status copy_words(Lowering& op, BufferRef from, BufferRef to, std::uint64_t bytes) {
+  struct CopyParams {
     std::uint32_t count;
   };
   const auto count = Size(bytes).div_up(16).unchecked();
   return op.dispatch({.shader = wgsl::copy,
                       .bind = {{{"source", Access::read, Elem::words4, 4}, from},
                                {{"target_", Access::read_write, Elem::words4, 4}, to}},
-                      .params = params_of(Params{static_cast<std::uint32_t>(count)}),
+                      .params = CopyParams{static_cast<std::uint32_t>(count)},
                       .threads = count});
 }
 

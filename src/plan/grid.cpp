@@ -28,4 +28,17 @@ Result<Grid> grid_for(std::uint64_t threads, std::uint32_t preferred_workgroup, 
   return grid;
 }
 
+std::uint64_t most_small_threads(const Kernel& kernel) { return 4 * std::uint64_t{kernel.workgroup}; }
+
+Result<std::uint32_t> workgroup_for(const Kernel& kernel, std::uint64_t threads, const DeviceProfile& profile) {
+  const bool is_small =
+      profile.kind == AdapterKind::cpu && !kernel.whole_groups && threads <= most_small_threads(kernel);
+  const auto size = clamp_workgroup(is_small ? kernel.workgroup / 4 : kernel.workgroup, profile.limits);
+  if (kernel.whole_groups && size != kernel.workgroup) {
+    return fail(ErrorCode::unsupported, "needs workgroups of {} threads, but this device has at most {}",
+                kernel.workgroup, size);
+  }
+  return size;
+}
+
 }  // namespace nibble

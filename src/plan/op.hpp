@@ -1,37 +1,46 @@
-// What an op is to the planner. The list of all ops is src/ops/registry.cpp.
+// What an op is to the planner: a row at the end of its family's file in src/ops. registry.cpp lists the families.
 #pragma once
 
 #include <span>
 #include <string_view>
 
-#include "nibble/types.hpp"
+#include "graph/signature.hpp"
+#include "plan/shader.hpp"
+#include "plan/variant.hpp"
 
 namespace nibble {
 
-class OpContext;
+class Lowering;
 
-struct OpTraits {
-  /// The output may share the storage of an argument, if both have the same bytes.
-  bool alias = false;
-  /// Which argument that is.
-  std::uint8_t alias_arg = 0;
-  /// Its result is a SymInt that depends on the elements of a program input, so it is worked out anew on every call.
-  bool reads_data = false;
-  /// Bit i: argument i is written in place (a KV cache).
-  std::uint32_t mutates = 0;
-  /// Bit i: argument i, if it is too large for one buffer, is to be split by columns (its last dimension), not by rows.
-  std::uint32_t by_columns = 0;
+/// WGSL of an elementwise op, of four neighbouring elements at a time.
+struct Expression {
+  std::string_view on_floats{};
+  std::string_view on_ints{};         ///< empty: integers are computed as floats
+  const Shader* functions = nullptr;  ///< what they call
 };
 
-struct OpEntry {
+struct Op {
+  Signature signature;
+  /// Reads the arguments, says the outputs' live shapes, emits dispatches. Pure: it may depend on the lowering alone.
+  Status (*lower)(Lowering&) = nullptr;
+  Expression expression{};
+  std::string_view notes{};  ///< for docs/ops.md
+
+  constexpr std::string_view name() const { return signature.op; }
+};
+
+/// A family of ops, and the choices between kernels that they make.
+struct Family {
   std::string_view name;
-  /// Reads the arguments, says the output's live shape, emits dispatches. Pure: it may depend on the context alone.
-  Status (*lower)(OpContext&);
-  OpTraits traits;
-  std::string_view dtypes;  ///< for docs/ops.md
-  std::string_view notes;   ///< for docs/ops.md
+  std::span<const Op> ops;
+  std::span<const Choice* const> choices{};
 };
 
-using Registry = std::span<const OpEntry>;
+using Registry = std::span<const Family>;
+
+/// Null if there is no such op.
+const Op* find_op(Registry registry, std::string_view name);
+
+std::vector<const Choice*> all_choices(Registry registry);
 
 }  // namespace nibble

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <ranges>
 
 #include <fmt/format.h>
 
@@ -141,37 +142,96 @@ constexpr std::string_view kIndexFunction =
     "  return id.x + groups.x * (id.y + groups.y * id.z);\n"
     "}\n";
 
-std::string write_wgsl(const PipelineKey& key, const DeviceProfile& profile) {
-  const auto all = std::span(key.bindings).first(key.binding_count);
+/// The text of a shader with all that it uses and all that fills its slots, each module once.
+class Assembly {
+ public:
+  Assembly(const Kernel& kernel, std::string_view op) : kernel_(kernel), op_(op) { add(kernel.shader); }
+
+  bool needs_subgroups() const {
+    return std::ranges::any_of(modules_, [](const Shader* module) { return module->needs_subgroups; });
+  }
+
+  Status check() const {
+    if (kernel_.overflowed()) {
+      return fail(ErrorCode::internal, "{}: kernel {} has more bindings, overrides or slots than there is room for",
+                  op_, name());
+    }
+    for (const Shader* module : modules_) {
+      for (const auto& slot : module->slots) {
+        if (!slot.optional && fill_of(slot.name) == nullptr) {
+          return fail(ErrorCode::internal, "{}: kernel {} leaves the slot '{}' of {} open", op_, name(), slot.name,
+                      module->name);
+        }
+      }
+      if (!module->expression.empty() && kernel_.expression.empty()) {
+        return fail(ErrorCode::internal, "{}: kernel {} has no expression", op_, name());
+      }
+    }
+    for (const auto& fill : kernel_.slots) {
+      const bool is_known = std::ranges::any_of(modules_, [&](const Shader* module) {
+        return std::ranges::find(module->slots, fill.name, &Shader::Slot::name) != module->slots.end();
+      });
+      if (!is_known) {
+        return fail(ErrorCode::internal, "{}: kernel {} fills a slot '{}' that it has not", op_, name(), fill.name);
+      }
+    }
+    return {};
+  }
+
+  void write(std::string& out) const {
+    for (const Shader* module : modules_) {
+      if (!module->expression.empty()) {
+        fmt::format_to(std::back_inserter(out), "{} {{ return {}; }}\n", module->expression, kernel_.expression);
+      }
+      out += module->body;
+    }
+  }
+
+ private:
+  std::string_view name() const { return kernel_.shader.get().name; }
+
+  const Shader* fill_of(std::string_view slot) const {
+    const auto* found = std::ranges::find(kernel_.slots, slot, &SlotFill::name);
+    return found != kernel_.slots.end() ? found->module : nullptr;
+  }
+
+  void add(const Shader& module) {
+    if (std::ranges::find(modules_, &module) != modules_.end()) return;
+    modules_.push_back(&module);
+    for (const Shader* used : module.uses) add(*used);
+    for (const auto& slot : module.slots) {
+      if (const Shader* fill = fill_of(slot.name)) add(*fill);
+    }
+  }
+
+  const Kernel& kernel_;
+  std::string_view op_;
+  std::vector<const Shader*> modules_;
+};
+
+std::string write_wgsl(const Kernel& kernel, const Assembly& assembly, const DeviceProfile& profile) {
   std::string out;
-  if (std::ranges::any_of(all, [&](const BindingFormat& b) { return is_native_half(b, profile); })) {
+  const auto formats = kernel.bind.all() | std::views::transform(&BufferArg::format);
+  if (std::ranges::any_of(formats, [&](const BindingFormat& b) { return is_native_half(b, profile); })) {
     out += "enable f16;\n";
   }
-  // The other functions of subgroups are not used.
-  const auto shares = [](std::string_view text) { return text.find("quadBroadcast") != std::string_view::npos; };
-  if (profile.subgroups_need_enable && std::ranges::any_of(std::span(key.lines).first(key.line_count), shares)) {
-    out += "enable subgroups;\n";
-  }
+  if (profile.subgroups_need_enable && assembly.needs_subgroups()) out += "enable subgroups;\n";
   out += kIndexFunction;
-  for (std::uint32_t i = 0; i < key.binding_count; ++i) {
-    const auto& b = key.bindings[i];
+  std::uint32_t binding = 0;
+  for (const auto& b : formats) {
     const bool is_native = is_native_half(b, profile);
-    fmt::format_to(std::back_inserter(out), "@group(0) @binding({}) var<storage, {}> {}: {};\n", i + 1,
+    fmt::format_to(std::back_inserter(out), "@group(0) @binding({}) var<storage, {}> {}: {};\n", ++binding,
                    b.access == Access::read ? "read" : "read_write", b.name, array_type(b, is_native));
     write_loads(out, b, is_native);
     if (b.access == Access::read_write) write_stores(out, b);
   }
   const bool packs = std::ranges::any_of(
-      all, [](const BindingFormat& b) { return b.elem == Elem::f16 && b.access == Access::read_write; });
+      formats, [](const BindingFormat& b) { return b.elem == Elem::f16 && b.access == Access::read_write; });
   if (packs) out += kPackFunction;
-  const bool reports = std::ranges::find(all, Elem::atomics, &BindingFormat::elem) != all.end();
+  const bool reports = std::ranges::find(formats, Elem::atomics, &BindingFormat::elem) != formats.end();
   out += reports ? kFaultFunction : "fn report_fault_at(node: u32, site: u32, position: u32, value: i32) {}\n";
   out += "fn report_fault(node: u32, position: u32, value: i32) { report_fault_at(node, 0u, position, value); }\n";
-  for (std::uint32_t i = 0; i < key.line_count; ++i) {
-    out += key.lines[i];
-    out += '\n';
-  }
-  out += key.shader->body;
+  assembly.write(out);
   return out;
 }
 
@@ -191,24 +251,64 @@ Elem elem_of(DType dtype) {
   return Elem::f32;
 }
 
-PipelineId PipelineTable::intern(const PipelineKey& key, const DeviceProfile& profile) {
-  // A plan has a few dozen pipelines at most; comparing keys is cheaper than hashing them.
-  const auto found = std::ranges::find(keys_, key);
-  if (found != keys_.end()) return static_cast<PipelineId>(found - keys_.begin());
+bool PipelineTable::matches(PipelineId id, const Kernel& kernel, std::uint32_t workgroup) const {
+  const Key& key = keys_[id];
+  if (key.shader != &kernel.shader.get() || key.workgroup != workgroup || key.bindings.size() != kernel.bind.size()) {
+    return false;
+  }
+  for (std::size_t i = 0; i < key.bindings.size(); ++i) {
+    if (!(key.bindings[i] == kernel.bind[i].format)) return false;
+  }
+  return key.overrides == kernel.overrides && key.slots == kernel.slots && key.expression == kernel.expression;
+}
+
+std::optional<PipelineId> PipelineTable::find(const Kernel& kernel, std::uint32_t workgroup) const {
+  // A plan has a few dozen pipelines; comparing keys is cheaper than hashing them.
+  for (PipelineId id = 0; id < keys_.size(); ++id) {
+    if (matches(id, kernel, workgroup)) return id;
+  }
+  return {};
+}
+
+Status PipelineTable::intern(const Kernel& kernel, std::uint32_t workgroup, const DeviceProfile& profile,
+                             std::string_view op) {
+  if (find(kernel, workgroup)) return {};
+  const Assembly assembly(kernel, op);
+  TRY(assembly.check());
+  if (assembly.needs_subgroups() && !profile.subgroups) {
+    return fail(ErrorCode::internal, "{}: kernel {} needs subgroups, which this device has not", op,
+                kernel.shader.get().name);
+  }
   PipelineDesc desc;
-  desc.label = key.shader->name;
-  desc.wgsl = write_wgsl(key, profile);
-  for (std::uint32_t i = 0; i < key.binding_count; ++i) {
-    desc.bindings.push_back(key.bindings[i].access);
-    desc.reports_faults |= key.bindings[i].elem == Elem::atomics;
+  desc.label = kernel.shader.get().name;
+  desc.wgsl = write_wgsl(kernel, assembly, profile);
+  Key key{.shader = &kernel.shader.get(),
+          .workgroup = workgroup,
+          .overrides = kernel.overrides,
+          .slots = kernel.slots,
+          .expression = kernel.expression};
+  for (const auto& b : kernel.bind) {
+    key.bindings.push_back(b.format);
+    desc.bindings.push_back(b.format.access);
+    desc.reports_faults |= b.format.elem == Elem::atomics;
   }
-  desc.overrides.push_back({"WG", static_cast<double>(key.workgroup)});
-  for (std::uint32_t i = 0; i < key.override_count; ++i) {
-    desc.overrides.push_back({std::string(key.overrides[i].name), key.overrides[i].value});
-  }
+  desc.overrides.push_back({"WG", static_cast<double>(workgroup)});
+  for (const auto& one : kernel.overrides) desc.overrides.push_back({std::string(one.name), one.value});
   keys_.push_back(key);
   descs_.push_back(std::move(desc));
-  return static_cast<PipelineId>(descs_.size() - 1);
+  return {};
+}
+
+std::string to_string(const Kernel& kernel) {
+  std::string text =
+      fmt::format("{} ({} threads in groups of {})", kernel.shader.get().name, kernel.threads, kernel.workgroup);
+  for (const auto& b : kernel.bind) {
+    fmt::format_to(std::back_inserter(text), " {}{}", b.format.name, b.format.access == Access::read ? "" : "*");
+  }
+  for (const auto& one : kernel.overrides) fmt::format_to(std::back_inserter(text), " {}={}", one.name, one.value);
+  for (const auto& one : kernel.slots) fmt::format_to(std::back_inserter(text), " {}:{}", one.name, one.module->name);
+  if (!kernel.expression.empty()) fmt::format_to(std::back_inserter(text), " `{}`", kernel.expression);
+  return text;
 }
 
 }  // namespace nibble

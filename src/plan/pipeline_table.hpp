@@ -1,58 +1,39 @@
-// Every distinct pipeline of a plan, once. Looking one up allocates nothing; only a new one has its WGSL written.
+// Every distinct pipeline of a plan, once. While a plan is made they are added; a call only looks them up, which
+// allocates nothing.
 #pragma once
 
+#include <optional>
 #include <vector>
 
-#include "plan/plan.hpp"
-#include "plan/shader.hpp"
+#include "graph/status.hpp"
+#include "plan/kernel.hpp"
+#include "plan/profile.hpp"
 
 namespace nibble {
 
-/// How a kernel sees a storage buffer: as tensor elements (with generated load and store functions), or raw.
-enum class Elem : std::uint8_t { f32, f16, i32, boolean, u8, i8, words, words4, atomics };
-
-Elem elem_of(DType dtype);
-
-struct BindingFormat {
-  std::string_view name;
-  Access access = Access::read;
-  Elem elem = Elem::f32;
-  std::uint8_t lanes = 4;  ///< elements per load and store
-
-  friend bool operator==(const BindingFormat&, const BindingFormat&) = default;
-};
-
-struct OverrideValue {
-  std::string_view name;
-  double value = 0;
-
-  friend bool operator==(const OverrideValue&, const OverrideValue&) = default;
-};
-
-/// What a pipeline is made from. All text is static: kernels and their ops outlive every plan.
-struct PipelineKey {
-  static constexpr std::size_t kMaxOverrides = 6;
-  static constexpr std::size_t kMaxLines = 6;
-
-  const Shader* shader = nullptr;
-  std::uint32_t workgroup = 64;
-  std::uint32_t binding_count = 0;
-  std::uint32_t override_count = 0;
-  std::uint32_t line_count = 0;
-  std::array<BindingFormat, kMaxBindings> bindings{};
-  std::array<OverrideValue, kMaxOverrides> overrides{};
-  std::array<std::string_view, kMaxLines> lines{};  ///< WGSL that the op puts in front of the body
-
-  friend bool operator==(const PipelineKey&, const PipelineKey&) = default;
-};
-
 class PipelineTable {
  public:
-  PipelineId intern(const PipelineKey& key, const DeviceProfile& profile);
+  /// Adds the kernel's pipeline, if it is not there yet. A slot left open or a list that is too long is an error of
+  /// `op`.
+  Status intern(const Kernel& kernel, std::uint32_t workgroup, const DeviceProfile& profile, std::string_view op);
+
+  std::optional<PipelineId> find(const Kernel& kernel, std::uint32_t workgroup) const;
+  /// Whether `id`, which must be one of this table, is the kernel's.
+  bool matches(PipelineId id, const Kernel& kernel, std::uint32_t workgroup) const;
   std::span<const PipelineDesc> descs() const { return descs_; }
 
  private:
-  std::vector<PipelineKey> keys_;
+  /// What tells pipelines apart.
+  struct Key {
+    const Shader* shader = nullptr;
+    std::uint32_t workgroup = 64;
+    InlineVector<BindingFormat, kMaxBindings> bindings{};
+    Overrides overrides{};
+    Slots slots{};
+    std::string_view expression{};
+  };
+
+  std::vector<Key> keys_;
   std::vector<PipelineDesc> descs_;
 };
 

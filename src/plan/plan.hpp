@@ -1,137 +1,60 @@
-// Plans are plain data: what an executor needs to run a program, and nothing about what the program means.
-// The Layout is made once, at load. A Step (see stepper.hpp) says what one call does.
+// A graph made ready for one kind of device.
 #pragma once
 
-#include <array>
-#include <cstdint>
-#include <cstring>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
+#include <memory>
 
-#include "graph/graph.hpp"
-#include "plan/profile.hpp"
+#include "plan/layout.hpp"
+#include "plan/lowering.hpp"
+#include "plan/options.hpp"
+#include "plan/pipeline_table.hpp"
+#include "plan/storage.hpp"
 
 namespace nibble {
 
-using BufferId = std::uint32_t;
-inline constexpr BufferId kNoBuffer = 0xffffffff;
-using PipelineId = std::uint32_t;
-
-enum class BufferRole : std::uint8_t {
-  constant,  ///< belongs to the Model, filled by uploads, never written by a dispatch
-  state,     ///< belongs to the Session, filled by uploads when it is made, keeps its value from call to call
-  slot,      ///< belongs to the Session: inputs, intermediates and outputs, shared by liveness
-  fault,     ///< belongs to the Session: kFaultWords words that kernels report bad data in, cleared before each call
-};
-
-/// Every buffer is a multiple of 16 bytes and at least 16, so kernels may read and write whole vec4s; what lies past
-/// the tensor's last element is nobody's.
-struct BufferDesc {
-  std::uint64_t bytes = 0;
-  BufferRole role = BufferRole::slot;
-};
-
-/// `bytes` bytes of constant `constant` from `source_offset` on go to `buffer` at `buffer_offset` (a multiple of 4).
-/// With `narrow` they are float32 and become float16, half as many bytes.
-struct Upload {
-  BufferId buffer = 0;
-  std::uint64_t buffer_offset = 0;
-  std::uint32_t constant = 0;
-  std::uint64_t source_offset = 0;
-  std::uint64_t bytes = 0;
-  bool narrow = false;
-};
-
-enum class Access : std::uint8_t { read, read_write };
-
-/// A compute pipeline: entry point `main`, group 0 with a uniform block of parameters (dynamic offset) at binding 0
-/// and storage buffers at bindings 1, 2, …
-struct PipelineDesc {
-  struct Override {
-    std::string name;
-    double value = 0;
-  };
-  std::string label;  ///< the kernel's name, for people
-  std::string wgsl;
-  std::vector<Access> bindings;
-  std::vector<Override> overrides;
-  bool reports_faults = false;
-};
-
-inline constexpr std::size_t kMaxBindings = 8;
-/// Room for one dispatch's parameters; also the stride of parameter blocks, so it satisfies every uniform alignment.
-inline constexpr std::size_t kParamsStride = 256;
-
-struct Dispatch {
-  PipelineId pipeline = 0;
-  std::uint32_t node = 0;  ///< index into the planned graph's nodes, for labels, profiles and faults
-  std::array<std::uint32_t, 3> grid{};
-  std::uint32_t binding_count = 0;
-  std::array<BufferId, kMaxBindings> bindings{};  ///< whole buffers
-  std::uint32_t params_bytes = 0;
-  alignas(8) std::array<std::byte, kParamsStride> params{};
-};
-
-/// The first word is 0, or 1 + the dispatch's node; then position and value of the bad index, and the fault site.
-inline constexpr std::size_t kFaultWords = 4;
-
-/// Indices in this input are looked up in a table of `rows` rows by node `node`.
-struct IndexCheck {
+/// A choice between kernels that nodes of a plan make.
+struct ChoiceMade {
+  const Choice* choice = nullptr;
+  std::vector<std::size_t> possible;  ///< variants that some call may take
   std::uint32_t node = 0;
-  std::string_view arg;
-  std::int64_t rows = 0;
 };
 
-struct InputDesc {
-  ValueId value = 0;
-  bool is_symint = false;
-  DType dtype = DType::f32;    ///< on the device
-  DType staging = DType::f32;  ///< on the host, as far as the graph knows (int64 hosts of int32 tensors are not in it)
-  Shape bound;
-  BufferId buffer = 0;
-  bool used = false;       ///< some dispatch or output reads it, so it must be uploaded
-  bool host_read = false;  ///< the Stepper wants the elements (as int32) before update()
-  std::vector<IndexCheck> checks;
+/// What a plan is made of.
+struct PlanParts {
+  Graph graph;  ///< after the passes
+  DeviceProfile profile;
+  Preferences preferences;
+  Layout layout;
+  Storage storage;
+  PipelineTable pipelines;
+  std::vector<const Op*> ops;       ///< per node
+  std::vector<Operands> operands;   ///< per node: tensors and SymInts that its lowering depends on and makes
+  std::vector<std::uint8_t> fixed;  ///< per value
+  std::vector<ChoiceMade> choices;
 };
 
-/// Rows [row_begin, row_end) of a tensor, in a buffer of their own; or columns, see OpTraits::by_columns.
-struct Shard {
-  BufferId buffer = 0;
-  std::int64_t row_begin = 0;
-  std::int64_t row_end = 0;
-};
+/// Immutable, shared by all sessions of a model.
+class Plan {
+ public:
+  explicit Plan(PlanParts parts) : parts_(std::move(parts)) {}
 
-struct OutputDesc {
-  ValueId value = 0;
-  bool is_symint = false;
-  DType dtype = DType::f32;
-  DType staging = DType::f32;
-  Shape bound;
-  BufferId buffer = 0;
-};
+  /// Graph → passes → lower: names every op, runs the passes, checks the graph against every op's rules at its largest
+  /// shapes and lays out memory. All names that no op implements are reported at once.
+  static Result<std::shared_ptr<const Plan>> make(Graph graph, DeviceProfile profile, const PlanOptions& options,
+                                                  Registry registry);
 
-struct Layout {
-  std::vector<BufferDesc> buffers;
-  std::vector<Upload> uploads;
-  std::vector<PipelineDesc> pipelines;  ///< all that the smallest and the largest shapes need
-  std::vector<InputDesc> inputs;
-  std::vector<OutputDesc> outputs;
-  BufferId fault_buffer = 0;
-  bool can_fault = false;
-  std::uint64_t staging_bytes = 0;   ///< room to read all outputs back at their bounds, and the faults
-  std::uint32_t max_dispatches = 0;  ///< upper bound on the dispatches of one call
-};
+  const Graph& graph() const { return parts_.graph; }
+  const DeviceProfile& profile() const { return parts_.profile; }
+  const Preferences& preferences() const { return parts_.preferences; }
+  const Layout& layout() const { return parts_.layout; }
+  const Storage& storage() const { return parts_.storage; }
+  const PipelineTable& pipelines() const { return parts_.pipelines; }
+  std::span<const Operands> operands() const { return parts_.operands; }
+  std::span<const ChoiceMade> choices() const { return parts_.choices; }
+  /// What lowerings see.
+  Planned planned() const { return {parts_.graph, parts_.profile, parts_.storage, parts_.ops, parts_.fixed}; }
 
-struct PlanOptions {
-  /// Constants larger than this are split into shards; 0 means the device's own limits. A lower one makes sharding
-  /// testable on any device.
-  std::uint64_t max_shard_bytes = 0;
-  /// KV caches in half precision: half their memory, and results that differ by about a thousandth.
-  bool f16_cache = false;
-  /// Names of passes (see graph/passes) that shall not run.
-  std::vector<std::string> without_passes = {};
+ private:
+  PlanParts parts_;
 };
 
 }  // namespace nibble

@@ -43,7 +43,7 @@ std::vector<DispatchInfo> describe_dispatches(const Stepper& stepper) {
   std::vector<DispatchInfo> all;
   all.reserve(stepper.dispatches().size());
   for (const Dispatch* d : stepper.dispatches()) {
-    const PipelineDesc& pipeline = stepper.pipelines()[d->pipeline];
+    const PipelineDesc& pipeline = stepper.plan().layout().pipelines[d->pipeline];
     DispatchInfo info{.node = d->node,
                       .op = plan.graph().nodes[d->node].op,
                       .kernel = pipeline.label,

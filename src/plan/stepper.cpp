@@ -3,63 +3,147 @@
 #include <algorithm>
 #include <bit>
 
-#include "plan/op_context.hpp"
+#include "plan/grid.hpp"
 
 namespace nibble {
 
+/// A call takes only what was planned: it makes no pipeline and no buffer.
+class Stepper::Call final : public Sink {
+ public:
+  Call(Stepper& stepper, std::uint32_t node) : stepper_(stepper), plan_(*stepper.plan_), node_(node) {
+    step().dispatches.clear();
+    step().faults.clear();
+  }
+
+  std::size_t choose(const Choice& choice, const Facts& facts) override {
+    return plan_.preferences().pick(choice, facts, plan_.profile());
+  }
+
+  Status dispatch(const Kernel& kernel) override {
+    if (kernel.threads == 0) return {};
+    auto workgroup = workgroup_for(kernel, kernel.threads, plan_.profile());
+    if (!workgroup) return named(workgroup.error());
+    auto grid = grid_for(kernel.threads, *workgroup, plan_.profile().limits);
+    if (!grid) return named(grid.error());
+    TRY_ASSIGN(const auto pipeline, pipeline_of(kernel, *workgroup));
+    auto& d = step().dispatches.emplace_back();
+    d.node = node_;
+    d.grid = grid->groups;
+    d.pipeline = pipeline;
+    for (const auto& b : kernel.bind) {
+      const auto buffer = resolve(b.buffer);
+      if (buffer == kNoBuffer) return unplanned("memory that a kernel binds");
+      d.bindings[d.binding_count++] = buffer;
+    }
+    const auto params = kernel.params.bytes();
+    d.params_bytes = static_cast<std::uint32_t>(params.size());
+    std::ranges::copy(params, d.params.begin());
+    return {};
+  }
+
+  Status reserve(std::uint64_t bytes) override {
+    if (bytes > plan_.storage().scratch_bytes[node_]) return unplanned("working memory");
+    return {};
+  }
+
+  void check_input(std::size_t, const IndexCheck&) override {}
+
+  std::uint32_t add_fault_site(const FaultSite& site) override {
+    step().faults.push_back(site);
+    return static_cast<std::uint32_t>(step().faults.size() - 1);
+  }
+
+  void use_rows(ValueId state, std::size_t, std::int64_t rows) override { stepper_.state_rows_[state] = rows; }
+
+ private:
+  NodeStep& step() { return stepper_.nodes_[node_]; }
+
+  std::unexpected<Error> named(const Error& error) const {
+    return fail(error.code, "{}: {}", plan_.graph().nodes[node_].name(), error.message);
+  }
+  std::unexpected<Error> unplanned(std::string_view what) const {
+    return fail(ErrorCode::internal, "{}: {} was not planned", plan_.graph().nodes[node_].name(), what);
+  }
+
+  Result<PipelineId> pipeline_of(const Kernel& kernel, std::uint32_t workgroup) {
+    auto& before = step().pipelines;
+    const std::size_t i = step().dispatches.size();
+    if (i < before.size() && plan_.pipelines().matches(before[i], kernel, workgroup)) return before[i];
+    const auto found = plan_.pipelines().find(kernel, workgroup);
+    if (!found) return unplanned(fmt::format("the kernel {}", to_string(kernel)));
+    before.resize(std::max(before.size(), i + 1));
+    before[i] = *found;
+    return *found;
+  }
+
+  BufferId resolve(const BufferRef& ref) const {
+    const auto& storage = plan_.storage();
+    switch (ref.kind) {
+      case BufferRef::Kind::entry: return storage.entries[ref.entry].shards[ref.shard].buffer;
+      case BufferRef::Kind::scratch: return storage.scratch[node_];
+      case BufferRef::Kind::twin: return storage.twin[node_];
+      case BufferRef::Kind::fault: return plan_.layout().fault_buffer;
+    }
+    return kNoBuffer;
+  }
+
+  Stepper& stepper_;
+  const Plan& plan_;
+  std::uint32_t node_;
+};
+
 Stepper::Stepper(std::shared_ptr<const Plan> plan)
     : plan_(std::move(plan)),
-      pipelines_(plan_->pipelines_),
-      shapes_(plan_->graph_.values.size()),
-      ints_(plan_->graph_.values.size()),
-      changed_(plan_->graph_.values.size()),
-      nodes_(plan_->graph_.nodes.size()),
-      host_data_(plan_->graph_.inputs.size()) {
-  for (ValueId v = 0; v < shapes_.size(); ++v) {
-    if (const auto* tensor = plan_->graph_.tensor(v)) shapes_[v] = tensor->shape;
-  }
-  order_.reserve(plan_->layout_.max_dispatches);
-  params_.reserve(plan_->layout_.max_dispatches * kParamsStride);
+      live_(plan_->graph()),
+      nodes_(plan_->graph().nodes.size()),
+      state_rows_(plan_->graph().values.size()) {
+  order_.reserve(plan_->layout().max_dispatches);
+  params_.reserve(plan_->layout().max_dispatches * kParamsStride);
 }
 
 Status Stepper::set_shape(std::size_t input, const Shape& shape) {
-  const ValueId v = plan_->graph_.inputs[input];
-  const auto* tensor = plan_->graph_.tensor(v);
+  const ValueId v = plan_->graph().inputs[input];
+  const auto* tensor = plan_->graph().tensor(v);
   if (tensor == nullptr) return fail(ErrorCode::invalid_argument, "input {} is an integer, not a tensor", input);
   const Shape& bound = tensor->shape;
   bool fits = shape.rank() == bound.rank();
-  for (std::size_t i = 0; fits && i < bound.rank(); ++i) fits = shape[i] >= 0 && shape[i] <= bound[i];
+  for (std::size_t i = 0; fits && i < bound.rank(); ++i) {
+    fits = shape[i] >= 0 && shape[i] <= bound[i] && (!tensor->fixed || shape[i] == bound[i]);
+  }
   if (!fits) {
     return fail(ErrorCode::invalid_argument, "input {} has shape {}, but the program takes {}{}", input, shape,
-                shape.rank() == bound.rank() ? "at most " : "", bound);
+                shape.rank() == bound.rank() && !tensor->fixed ? "at most " : "", bound);
   }
-  if (!(shapes_[v] == shape)) {
-    shapes_[v] = shape;
-    changed_[v] = 1;
+  if (!(live_.shapes[v] == shape)) {
+    live_.shapes[v] = shape;
+    live_.changed[v] = 1;
   }
   return {};
 }
 
 Status Stepper::set_int(std::size_t input, std::int64_t value) {
-  const ValueId v = plan_->graph_.inputs[input];
-  if (!std::holds_alternative<SymInt>(plan_->graph_.values[v])) {
+  const ValueId v = plan_->graph().inputs[input];
+  if (!std::holds_alternative<SymInt>(plan_->graph().values[v])) {
     return fail(ErrorCode::invalid_argument, "input {} is a tensor, not an integer", input);
   }
-  if (ints_[v] != value) {
-    ints_[v] = value;
-    changed_[v] = 1;
+  if (live_.ints[v] != value) {
+    live_.ints[v] = value;
+    live_.changed[v] = 1;
   }
   return {};
 }
 
-void Stepper::set_host_data(std::size_t input, std::span<const std::int32_t> elements) { host_data_[input] = elements; }
+void Stepper::set_host_data(std::size_t input, std::span<const std::int32_t> elements) {
+  live_.host_data[input] = elements;
+}
 
 Status Stepper::update() {
   bool any = all_changed_;
+  const auto operands = plan_->operands();
   for (std::uint32_t n = 0; n < nodes_.size(); ++n) {
-    const bool reads_data = plan_->ops_[n]->traits.reads_data;
+    const bool reads_data = operands[n].reads_data;
     const bool depends = all_changed_ || reads_data ||
-                         std::ranges::any_of(plan_->node_inputs_[n], [&](ValueId v) { return changed_[v] != 0; });
+                         std::ranges::any_of(operands[n].inputs, [&](ValueId v) { return live_.changed[v] != 0; });
     if (!depends) continue;
     if (auto status = lower(n); !status) {
       // Half of the nodes are of this call, half of the last: begin anew next time.
@@ -68,7 +152,7 @@ Status Stepper::update() {
     }
     any = any || !reads_data;
   }
-  std::ranges::fill(changed_, std::uint8_t{0});
+  std::ranges::fill(live_.changed, std::uint8_t{0});
   all_changed_ = false;
   if (!any) return {};
 
@@ -76,10 +160,10 @@ Status Stepper::update() {
   for (const auto& node : nodes_) {
     for (const auto& d : node.dispatches) order_.push_back(&d);
   }
-  if (order_.size() > plan_->layout_.max_dispatches) {
+  if (order_.size() > plan_->layout().max_dispatches) {
     all_changed_ = true;
     return fail(ErrorCode::internal, "a call needs {} dispatches, but {} were planned", order_.size(),
-                plan_->layout_.max_dispatches);
+                plan_->layout().max_dispatches);
   }
   params_.resize(order_.size() * kParamsStride);
   for (std::size_t i = 0; i < order_.size(); ++i) {
@@ -90,16 +174,19 @@ Status Stepper::update() {
 }
 
 Status Stepper::lower(std::uint32_t node) {
-  nodes_[node].dispatches.clear();
-  nodes_[node].faults.clear();
-  OpContext op(*this, node, nullptr);
-  TRY(plan_->ops_[node]->lower(op));
-  return op.finish();
+  Call call(*this, node);
+  const Planned planned = plan_->planned();
+  return Lowering(planned, live_, node, call).run();
 }
 
-Shape Stepper::input_shape(std::size_t input) const { return shapes_[plan_->graph_.inputs[input]]; }
-Shape Stepper::output_shape(std::size_t output) const { return shapes_[plan_->graph_.outputs[output]]; }
-std::int64_t Stepper::output_int(std::size_t output) const { return ints_[plan_->graph_.outputs[output]]; }
+Shape Stepper::input_shape(std::size_t input) const { return live_.shapes[plan_->graph().inputs[input]]; }
+Shape Stepper::output_shape(std::size_t output) const { return live_.shapes[plan_->graph().outputs[output]]; }
+std::int64_t Stepper::output_int(std::size_t output) const { return live_.ints[plan_->graph().outputs[output]]; }
+
+std::int64_t Stepper::state_rows(std::size_t state) const {
+  const auto& desc = plan_->layout().states[state];
+  return desc.row_axis < 0 ? 0 : state_rows_[desc.value];
+}
 
 namespace {
 
@@ -122,14 +209,14 @@ Error Stepper::describe_fault(std::span<const std::uint32_t, kFaultWords> words)
   if (node >= nodes_.size() || words[3] >= nodes_[node].faults.size())
     return {ErrorCode::internal, fmt::format("a kernel reported an unknown fault ({}, {})", words[0], words[3])};
   const auto& site = nodes_[node].faults[words[3]];
-  return bad_index(plan_->graph_.nodes[node].name(), site.arg, shapes_[site.indices], words[1],
+  return bad_index(plan_->graph().nodes[node].name(), site.arg, live_.shapes[site.indices], words[1],
                    std::bit_cast<std::int32_t>(words[2]), site.rows);
 }
 
 Error Stepper::describe_index(const IndexCheck& check, std::size_t input, std::uint64_t position,
                               std::int64_t value) const {
-  return bad_index(plan_->graph_.nodes[check.node].name(), check.arg, shapes_[plan_->graph_.inputs[input]], position,
-                   value, check.rows);
+  return bad_index(plan_->graph().nodes[check.node].name(), check.arg, live_.shapes[plan_->graph().inputs[input]],
+                   position, value, check.rows);
 }
 
 }  // namespace nibble

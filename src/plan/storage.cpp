@@ -10,12 +10,9 @@ std::uint64_t padded(std::uint64_t bytes) { return std::max<std::uint64_t>(16, S
 
 class Analysis {
  public:
-  Analysis(const Graph& graph, std::span<const OpEntry* const> ops, std::span<const std::vector<ValueId>> inputs,
-           std::span<const std::vector<ValueId>> outputs)
+  Analysis(const Graph& graph, std::span<const Operands> operands)
       : graph_(graph),
-        ops_(ops),
-        inputs_(inputs),
-        outputs_(outputs),
+        operands_(operands),
         root_(graph.values.size()),
         last_write_(graph.values.size(), -1),
         touched_(graph.values.size()) {
@@ -41,8 +38,8 @@ class Analysis {
 
   void find_writes() {
     for (std::int32_t n = 0; n < node_count(); ++n) {
-      for (auto v : inputs_[n]) touched_[v] = true;
-      for (auto v : outputs_[n]) {
+      for (auto v : operands_[n].inputs) touched_[v] = true;
+      for (auto v : operands_[n].outputs) {
         touched_[v] = true;
         last_write_[v] = n;
       }
@@ -53,8 +50,9 @@ class Analysis {
   // A view is an alias only if nothing writes either side from then on: then no reader can tell.
   void find_aliases() {
     for (std::int32_t n = 0; n < node_count(); ++n) {
-      if (!ops_[n]->traits.alias || graph_.nodes[n].args.size() < 2U + ops_[n]->traits.alias_arg) continue;
-      const ValueId in = graph_.nodes[n].args[ops_[n]->traits.alias_arg];
+      const auto viewed = graph_.nodes[n].signature->viewed();
+      if (!viewed) continue;
+      const ValueId in = graph_.nodes[n].args[*viewed];
       const ValueId out = graph_.nodes[n].args.back();
       const auto* a = graph_.tensor(in);
       const auto* b = graph_.tensor(out);
@@ -107,8 +105,8 @@ class Analysis {
 
   void measure_lifetimes() {
     for (std::int32_t n = 0; n < node_count(); ++n) {
-      for (auto v : inputs_[n]) touch(v, n);
-      for (auto v : outputs_[n]) touch(v, n);
+      for (auto v : operands_[n].inputs) touch(v, n);
+      for (auto v : operands_[n].outputs) touch(v, n);
     }
     for (auto v : graph_.outputs) touch(v, node_count());
     for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {
@@ -122,22 +120,17 @@ class Analysis {
 
   /// All that read the entry want it by columns, and as many as it is stored with.
   bool is_read_by_columns(std::uint32_t index, std::int64_t columns) const {
-    for (std::int32_t n = 0; n < node_count(); ++n) {
-      const auto& args = graph_.nodes[n].args;
+    bool all_want = true;
+    for (const auto& node : graph_.nodes) {
       // A view reads nothing.
-      if (ops_[n]->traits.alias && storage_.entry_of[args.back()] == index) continue;
-      for (std::size_t i = 0; i < args.size(); ++i) {
-        const auto* list = std::get_if<ValueList>(&graph_.values[args[i]]);
-        if (list != nullptr &&
-            std::ranges::any_of(list->items, [&](ValueId v) { return storage_.entry_of[v] == index; })) {
-          return false;
-        }
-        if (storage_.entry_of[args[i]] != index) continue;
-        const bool wants = i < 32 && ((ops_[n]->traits.by_columns >> i) & 1U) != 0;
-        const auto& shape = graph_.tensor(args[i])->shape;
-        if (!wants || shape.rank() == 0 || shape[shape.rank() - 1] != columns) return false;
-      }
+      if (node.signature->has(Role::view) && storage_.entry_of[node.args.back()] == index) continue;
+      for_each_operand(graph_, node, [&](ValueId v, const Arg& arg) {
+        if (storage_.entry_of[v] != index) return;
+        const auto& shape = graph_.tensor(v)->shape;
+        if (arg.role != Role::columns || shape.rank() == 0 || shape[shape.rank() - 1] != columns) all_want = false;
+      });
     }
+    if (!all_want) return false;
     return std::ranges::none_of(graph_.outputs, [&](ValueId v) { return storage_.entry_of[v] == index; });
   }
 
@@ -155,7 +148,7 @@ class Analysis {
   }
 
   // Rows, or columns, of a constant that is too large for one buffer go to several. Whoever reads it must know how (see
-  // OpContext::for_each_row_range).
+  // Lowering::for_each_row_range).
   Status split_constants(std::uint64_t largest, std::uint64_t wanted) {
     for (ValueId v = 0; v < graph_.values.size(); ++v) {
       const auto index = storage_.entry_of[v];
@@ -200,17 +193,16 @@ class Analysis {
     storage_.needs_twin.assign(graph_.nodes.size(), 0);
     storage_.scratch_bytes.assign(graph_.nodes.size(), 0);
     for (std::int32_t n = 0; n < node_count(); ++n) {
-      if (ops_[n]->traits.alias || ops_[n]->traits.mutates != 0 || outputs_[n].size() != 1) continue;
-      for (auto in : inputs_[n]) {
-        if (storage_.same(in, outputs_[n].front())) storage_.needs_twin[n] = 1;
+      const auto& signature = *graph_.nodes[n].signature;
+      if (signature.has(Role::view) || signature.mutates() || operands_[n].outputs.size() != 1) continue;
+      for (auto in : operands_[n].inputs) {
+        if (storage_.same(in, operands_[n].outputs.front())) storage_.needs_twin[n] = 1;
       }
     }
   }
 
   const Graph& graph_;
-  std::span<const OpEntry* const> ops_;
-  std::span<const std::vector<ValueId>> inputs_;
-  std::span<const std::vector<ValueId>> outputs_;
+  std::span<const Operands> operands_;
   std::vector<ValueId> root_;
   std::vector<std::int32_t> last_write_;
   std::vector<bool> touched_;
@@ -286,35 +278,26 @@ std::uint64_t largest_buffer(const Limits& limits) {
   return std::min({limits.max_buffer_size, limits.max_storage_binding_size, std::uint64_t{0xffffffff}}) / 16 * 16;
 }
 
-void collect_operands(const Graph& graph, const Node& node, const OpTraits& traits, std::vector<ValueId>& inputs,
-                      std::vector<ValueId>& outputs) {
-  const auto add = [&](ValueId id, std::vector<ValueId>& to) {
-    const auto one = [&](ValueId v) {
-      if (std::holds_alternative<TensorValue>(graph.values[v]) || std::holds_alternative<SymInt>(graph.values[v])) {
-        to.push_back(v);
-      }
-    };
-    one(id);
-    if (const auto* list = std::get_if<ValueList>(&graph.values[id])) {
-      for (auto item : list->items) one(item);
-    }
+Operands operands_of(const Graph& graph, const Node& node) {
+  Operands operands{.inputs = {}, .outputs = {}, .reads_data = node.signature->has(Role::host)};
+  const auto add = [&](ValueId v, std::vector<ValueId>& to) {
+    const bool counts = graph.tensor(v) != nullptr || std::holds_alternative<SymInt>(graph.values[v]);
+    if (counts) to.push_back(v);
   };
-  for (std::size_t i = 0; i < node.args.size(); ++i) {
-    const bool is_output = i + 1 == node.args.size();
-    if (!is_output) add(node.args[i], inputs);
-    if (is_output || (i < 32 && ((traits.mutates >> i) & 1U) != 0)) add(node.args[i], outputs);
-  }
+  for_each_operand(graph, node, [&](ValueId v, const Arg& arg) {
+    if (!is_output(arg.role)) add(v, operands.inputs);
+    if (is_output(arg.role) || arg.role == Role::state) add(v, operands.outputs);
+  });
+  return operands;
 }
 
-Result<Storage> analyze_storage(const Graph& graph, std::span<const OpEntry* const> ops,
-                                std::span<const std::vector<ValueId>> inputs,
-                                std::span<const std::vector<ValueId>> outputs, const Limits& limits,
+Result<Storage> analyze_storage(const Graph& graph, std::span<const Operands> operands, const Limits& limits,
                                 const PlanOptions& options) {
-  return Analysis(graph, ops, inputs, outputs).run(limits, options);
+  return Analysis(graph, operands).run(limits, options);
 }
 
-Status assign_buffers(const Graph& graph, std::span<const std::vector<ValueId>> outputs, const Limits& limits,
-                      Storage& storage, Layout& layout) {
+Status assign_buffers(const Graph& graph, std::span<const Operands> operands, const Limits& limits, Storage& storage,
+                      Layout& layout) {
   std::vector<Claim> claims;
   for (auto& e : storage.entries) {
     if (e.role == BufferRole::slot) {
@@ -349,11 +332,11 @@ Status assign_buffers(const Graph& graph, std::span<const std::vector<ValueId>> 
     }
   }
   storage.scratch.assign(graph.nodes.size(), kNoBuffer);
-  storage.twin.assign(graph.nodes.size(), 0);
+  storage.twin.assign(graph.nodes.size(), kNoBuffer);
   for (std::int32_t n = 0; n < static_cast<std::int32_t>(graph.nodes.size()); ++n) {
     if (storage.scratch_bytes[n] != 0) claims.push_back({n, n, padded(storage.scratch_bytes[n]), &storage.scratch[n]});
     if (storage.needs_twin[n] != 0) {
-      const auto bytes = storage.entries[storage.entry_of[outputs[n].front()]].bytes;
+      const auto bytes = storage.entries[storage.entry_of[operands[n].outputs.front()]].bytes;
       claims.push_back({n, n, padded(bytes), &storage.twin[n]});
     }
   }

@@ -2,8 +2,8 @@
 // tensors whose lifetimes do not meet; constants with the same bytes are stored once, unless somebody writes them.
 #pragma once
 
-#include "plan/op.hpp"
-#include "plan/plan.hpp"
+#include "plan/layout.hpp"
+#include "plan/options.hpp"
 
 namespace nibble {
 
@@ -37,20 +37,22 @@ struct Storage {
 };
 
 /// The tensor and SymInt values among a node's arguments, lists opened: what it reads and what it writes.
-void collect_operands(const Graph& graph, const Node& node, const OpTraits& traits, std::vector<ValueId>& inputs,
-                      std::vector<ValueId>& outputs);
+struct Operands {
+  std::vector<ValueId> inputs;
+  std::vector<ValueId> outputs;
+  bool reads_data = false;  ///< on the host, before every call
+};
+Operands operands_of(const Graph& graph, const Node& node);
 
 /// The most that one buffer may hold and one binding may show; 32-bit byte offsets reach all of it.
 std::uint64_t largest_buffer(const Limits& limits);
 
 /// First half: entries, lifetimes, shards' row ranges. No buffer is assigned yet.
-Result<Storage> analyze_storage(const Graph& graph, std::span<const OpEntry* const> ops,
-                                std::span<const std::vector<ValueId>> inputs,
-                                std::span<const std::vector<ValueId>> outputs, const Limits& limits,
+Result<Storage> analyze_storage(const Graph& graph, std::span<const Operands> operands, const Limits& limits,
                                 const PlanOptions& options);
 
 /// Second half, when the nodes' scratch sizes are known: buffers and uploads.
-Status assign_buffers(const Graph& graph, std::span<const std::vector<ValueId>> outputs, const Limits& limits,
-                      Storage& storage, Layout& layout);
+Status assign_buffers(const Graph& graph, std::span<const Operands> operands, const Limits& limits, Storage& storage,
+                      Layout& layout);
 
 }  // namespace nibble

@@ -7,22 +7,27 @@ void add_rms_norm(Graph& graph, const PassContext& context) {
   Rewriter rewriter(graph, context);
   for (std::size_t n = 0; n < rewriter.size(); ++n) {
     const Node norm = rewriter.node(n);
-    if (norm.op != "et_vk.rms_norm.default" || norm.args.size() != 4) continue;
-    const auto add = rewriter.maker(norm.args[0], "aten.add.Tensor", 4);
-    if (!add || !rewriter.is_constant(norm.args[1]) || !rewriter.maker(norm.args[3])) continue;
-    const auto args = rewriter.node(*add).args;
-    const auto* a = graph.tensor(args[0]);
-    const auto* b = graph.tensor(args[1]);
-    const auto* sum = graph.tensor(args[3]);
-    const auto* out = graph.tensor(norm.args[3]);
-    if (a == nullptr || b == nullptr || sum == nullptr || out == nullptr || !rewriter.is_number(args[2], 1)) continue;
+    if (norm.op != "et_vk.rms_norm.default") continue;
+    const auto n_add = rewriter.producer(norm["x"], "aten.add.Tensor");
+    if (!n_add || !rewriter.is_constant(norm["weight"]) || !rewriter.producer(norm["out"])) continue;
+    const Node add = rewriter.node(*n_add);
+    const auto* a = graph.tensor(add["self"]);
+    const auto* b = graph.tensor(add["other"]);
+    const auto* sum = graph.tensor(add["out"]);
+    const auto* out = graph.tensor(norm["out"]);
+    if (a == nullptr || b == nullptr || sum == nullptr || out == nullptr || !rewriter.is_number(add["alpha"], 1)) {
+      continue;
+    }
     if (!(a->shape == b->shape) || !(a->shape == sum->shape) || !(out->shape == sum->shape)) continue;
     if (a->dtype != b->dtype || a->dtype != sum->dtype || out->dtype != sum->dtype) continue;
-    const ValueId outs = rewriter.add(ValueList{{args[3], norm.args[3]}});
+    const ValueId outs = rewriter.add(ValueList{{add["out"], norm["out"]}});
     // In the place of the sum, because somebody may read that before the norm.
-    rewriter.replace(*add, {"nibble.add_rms_norm",
-                            {args[0], args[1], norm.args[1], norm.args[2], outs},
-                            "aten.add.Tensor with et_vk.rms_norm.default"});
+    rewriter.replace(
+        *n_add,
+        rewriter.make(
+            "nibble.add_rms_norm",
+            {{"a", add["self"]}, {"b", add["other"]}, {"weight", norm["weight"]}, {"eps", norm["eps"]}, {"out", outs}},
+            "aten.add.Tensor with et_vk.rms_norm.default"));
     rewriter.remove(n);
   }
   rewriter.finish();

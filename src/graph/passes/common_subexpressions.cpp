@@ -16,13 +16,9 @@ std::vector<ValueId> outputs_of(const Graph& graph, const Node& node) {
 }
 
 bool is_steady(const Rewriter& rewriter, const Graph& graph, const Node& node) {
-  for (auto v : node.args) {
-    if (!rewriter.is_steady(v)) return false;
-    if (const auto* list = std::get_if<ValueList>(&graph.values[v])) {
-      if (!std::ranges::all_of(list->items, [&](ValueId item) { return rewriter.is_steady(item); })) return false;
-    }
-  }
-  return true;
+  bool all = true;
+  for_each_operand(graph, node, [&](ValueId v, const Arg&) { all = all && rewriter.is_steady(v); });
+  return all;
 }
 
 /// Outputs differ, so they are compared by what they are: a node may convert to the type of its output.
@@ -41,16 +37,18 @@ void common_subexpressions(Graph& graph, const PassContext& context) {
   std::multimap<std::pair<std::string_view, ValueId>, std::size_t> seen;
   for (std::size_t n = 0; n < rewriter.size(); ++n) {
     const Node& node = rewriter.node(n);
-    if (node.args.size() < 2 || context.mutates(node.op) != 0 || !is_steady(rewriter, graph, node)) continue;
+    if (node.args.size() < 2 || node.signature->mutates() || !is_steady(rewriter, graph, node)) continue;
     const auto mine = outputs_of(graph, node);
-    if (!std::ranges::all_of(mine, [&](ValueId v) { return rewriter.maker(v) && !rewriter.is_output(v); })) continue;
-    const ValueId source = graph.tensor(node.args[0]) != nullptr ? rewriter.target(node.args[0]) : kNoTensor;
+    if (!std::ranges::all_of(mine, [&](ValueId v) { return rewriter.producer(v) && !rewriter.is_output(v); })) continue;
+    const ValueId first_arg = node.args.front();
+    const ValueId source = graph.tensor(first_arg) != nullptr ? rewriter.target(first_arg) : kNoTensor;
     const auto [first, last] = seen.equal_range({node.op, source});
     const auto found = std::find_if(first, last, [&](const auto& entry) {
       const Node& other = rewriter.node(entry.second);
-      if (other.args.size() != node.args.size()) return false;
-      for (std::size_t i = 0; i + 1 < node.args.size(); ++i) {
-        if (!rewriter.same(other.args[i], node.args[i])) return false;
+      const auto all_but_output = [](const Node& one) { return std::span(one.args).first(one.args.size() - 1); };
+      if (!std::ranges::equal(all_but_output(other), all_but_output(node),
+                              [&](ValueId a, ValueId b) { return rewriter.same(a, b); })) {
+        return false;
       }
       return std::ranges::equal(outputs_of(graph, other), mine,
                                 [&](ValueId a, ValueId b) { return same_kind(graph, a, b); });

@@ -11,9 +11,9 @@ void dead_values(Graph& graph, const PassContext& context) {
   // From the end: a node that goes reads no more, so that those before it may go too.
   for (std::size_t n = rewriter.size(); n-- > 0;) {
     const Node& node = rewriter.node(n);
-    if (node.args.empty() || context.mutates(node.op) != 0) continue;
+    if (node.args.empty() || node.signature->mutates()) continue;
     const ValueId last = node.args.back();
-    const auto is_dead = [&](ValueId v) { return rewriter.maker(v) && rewriter.reads(v) == 0; };
+    const auto is_dead = [&](ValueId v) { return rewriter.producer(v) && rewriter.uses(v) == 0; };
     auto* list = std::get_if<ValueList>(&graph.values[last]);
     if (list == nullptr ? is_dead(last) : !list->items.empty() && std::ranges::all_of(list->items, [&](ValueId v) {
           return rewriter.is_null(v) || is_dead(v);
@@ -21,7 +21,7 @@ void dead_values(Graph& graph, const PassContext& context) {
       rewriter.drop(n);
       continue;
     }
-    if (list == nullptr || rewriter.reads(last) != 0) continue;
+    if (list == nullptr || rewriter.uses(last) != 0) continue;
     std::vector<ValueId> items = list->items;
     for (auto& item : items) {
       if (!is_dead(item)) continue;

@@ -16,8 +16,8 @@ constexpr std::array<std::string_view, 6> kViews = {
 /// that are given are those of the source. (They could differ where two of the source's sizes are dynamic, but then
 /// the exporter would have to know that their product divides by what is given, which no range of sizes says.)
 bool keeps_shape(const Graph& graph, const Node& node) {
-  if (node.op != "aten.view_copy.default" || node.args.size() != 3) return true;
-  const auto* list = std::get_if<ValueList>(&graph.values[node.args[1]]);
+  if (node.op != "aten.view_copy.default") return true;
+  const auto* list = std::get_if<ValueList>(&graph.values[node["size"]]);
   if (list == nullptr) return true;
   return std::ranges::count_if(list->items,
                                [&](ValueId v) { return std::holds_alternative<SymInt>(graph.values[v]); }) <= 1;
@@ -29,13 +29,13 @@ void drop_views(Graph& graph, const PassContext& context) {
   Rewriter rewriter(graph, context);
   for (std::size_t n = 0; n < rewriter.size(); ++n) {
     const Node& node = rewriter.node(n);
-    if (std::ranges::find(kViews, node.op) == kViews.end() || node.args.size() < 2) continue;
-    const ValueId in = node.args.front();
-    const ValueId out = node.args.back();
+    if (std::ranges::find(kViews, node.op) == kViews.end()) continue;
+    const ValueId in = node["self"];
+    const ValueId out = node["out"];
     const auto* from = graph.tensor(in);
     const auto* to = graph.tensor(out);
     if (from == nullptr || to == nullptr || from->dtype != to->dtype || !(from->shape == to->shape)) continue;
-    if (!rewriter.is_steady(in) || !rewriter.maker(out) || rewriter.is_output(out) || !keeps_shape(graph, node)) {
+    if (!rewriter.is_steady(in) || !rewriter.producer(out) || rewriter.is_output(out) || !keeps_shape(graph, node)) {
       continue;
     }
     rewriter.redirect(out, in);

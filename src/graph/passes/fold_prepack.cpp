@@ -11,16 +11,12 @@ Status fold_prepack(Graph& graph) {
       kept.push_back(std::move(node));
       continue;
     }
-    if (node.args.size() != 2) {
-      return fail(ErrorCode::invalid_program, "{}: takes 2 arguments, but the program gives {}", node.op,
-                  node.args.size());
-    }
-    const auto* source = graph.tensor(node.args[0]);
-    auto* target = graph.tensor(node.args[1]);
+    const auto* source = graph.tensor(node["self"]);
+    auto* target = graph.tensor(node["out"]);
     if (source == nullptr || target == nullptr || source->constant < 0) {
       return fail(ErrorCode::invalid_program, "{}: x must be a constant tensor and the output a tensor", node.op);
     }
-    const bool is_input = std::ranges::find(graph.inputs, node.args[1]) != graph.inputs.end();
+    const bool is_input = std::ranges::find(graph.inputs, node["out"]) != graph.inputs.end();
     if (source->dtype != target->dtype || !(source->shape == target->shape) || target->constant >= 0 || is_input) {
       return fail(ErrorCode::invalid_program,
                   "{}: the output must be a tensor of its own like the constant ({} {}), but it is {} {}", node.op,

@@ -26,10 +26,9 @@ void join_linears(Graph& graph, const PassContext& context) {
       if (!can_join(rewriter, graph, context, group)) continue;
       std::vector<ValueId> outs;
       for (const auto& one : group) outs.push_back(one.out);
-      auto args = join_arguments(rewriter, group);
-      args.push_back(rewriter.add(ValueList{std::move(outs)}));
       for (const auto& one : group.subspan(1)) rewriter.remove(one.node);
-      rewriter.replace(group[0].node, {"nibble.linear_q4gsw_parts", std::move(args)});
+      const ValueId list = rewriter.add(ValueList{std::move(outs)});
+      rewriter.replace(group[0].node, join(rewriter, "nibble.linear_q4gsw_parts", group, list));
     }
   }
   rewriter.finish();

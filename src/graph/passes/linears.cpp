@@ -6,17 +6,15 @@ namespace nibble {
 
 std::optional<Linear> joinable_linear(const Rewriter& rewriter, const Graph& graph, std::size_t n) {
   const Node& node = rewriter.node(n);
-  if (rewriter.is_removed(n) || node.op != kLinear || node.args.size() != 6 || !rewriter.is_null(node.args[4])) {
-    return {};
-  }
-  const Linear found{n, node.args[0], node.args[1], node.args[2], node.args[3], node.args[5]};
+  if (rewriter.is_removed(n) || node.op != kLinear || !rewriter.is_null(node["bias"])) return {};
+  const Linear found{n, node["self"], node["weights"], node["weight_scales"], node["group_size"], node["out"]};
   const auto* weight = graph.tensor(found.weight);
   const auto* scales = graph.tensor(found.scales);
   if (graph.tensor(found.x) == nullptr || weight == nullptr || scales == nullptr ||
       graph.tensor(found.out) == nullptr) {
     return {};
   }
-  if (weight->shape.rank() != 2 || scales->shape.rank() != 2 || !rewriter.maker(found.out)) return {};
+  if (weight->shape.rank() != 2 || scales->shape.rank() != 2 || !rewriter.producer(found.out)) return {};
   if (!rewriter.is_private_constant(found.weight) || !rewriter.is_private_constant(found.scales)) return {};
   // A part's outputs are written in whole quads.
   if (weight->shape[0] % 4 != 0) return {};
@@ -46,7 +44,7 @@ bool can_join(const Rewriter& rewriter, const Graph& graph, const PassContext& c
   return rewriter.is_steady(linears[0].x) && std::max(bytes, scale_bytes) <= context.max_constant_bytes;
 }
 
-std::vector<ValueId> join_arguments(Rewriter& rewriter, std::span<const Linear> linears) {
+Node join(Rewriter& rewriter, std::string_view op, std::span<const Linear> linears, ValueId out, std::string origin) {
   std::vector<ValueId> weights;
   std::vector<ValueId> scales;
   IntList widths;
@@ -71,12 +69,15 @@ std::vector<ValueId> join_arguments(Rewriter& rewriter, std::span<const Linear> 
   weight_shape.push_back(graph.tensor(linears[0].weight)->shape[1]);
   Shape scale_shape;
   scale_shape.push_back(scale_count);
-  return {linears[0].x,
-          rewriter.join(weights, weight_type, weight_shape),
-          rewriter.join(scales, scale_type, scale_shape),
-          linears[0].group_size,
-          rewriter.add(std::move(widths)),
-          rewriter.add(std::move(pitches))};
+  return rewriter.make(op,
+                       {{"self", linears[0].x},
+                        {"weights", rewriter.join(weights, weight_type, weight_shape)},
+                        {"weight_scales", rewriter.join(scales, scale_type, scale_shape)},
+                        {"group_size", linears[0].group_size},
+                        {"widths", rewriter.add(std::move(widths))},
+                        {"pitches", rewriter.add(std::move(pitches))},
+                        {"out", out}},
+                       std::move(origin));
 }
 
 }  // namespace nibble

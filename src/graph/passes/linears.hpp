@@ -19,7 +19,8 @@ std::optional<Linear> joinable_linear(const Rewriter& rewriter, const Graph& gra
 bool can_join(const Rewriter& rewriter, const Graph& graph, const PassContext& context,
               std::span<const Linear> linears);
 
-/// x, weight, scales, group_size, widths, pitches: the first arguments of a joined linear.
-std::vector<ValueId> join_arguments(Rewriter& rewriter, std::span<const Linear> linears);
+/// The linears as one node of `op`, which makes `out`.
+Node join(Rewriter& rewriter, std::string_view op, std::span<const Linear> linears, ValueId out,
+          std::string origin = {});
 
 }  // namespace nibble

@@ -1,7 +1,6 @@
 // Rewrites of a graph, each in a file of its own. They change how many dispatches a call takes, never what it computes.
 #pragma once
 
-#include <functional>
 #include <span>
 
 #include "graph/graph.hpp"
@@ -10,8 +9,8 @@ namespace nibble {
 
 /// What passes need to know about the world.
 struct PassContext {
-  /// Bit i: the op changes its argument i in place.
-  std::function<std::uint32_t(std::string_view op)> mutates;
+  /// Of the ops that passes make nodes of.
+  FindSignature signature;
   /// The most that constants may take when they are joined.
   std::uint64_t max_constant_bytes = 0;
 };

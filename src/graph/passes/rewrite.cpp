@@ -1,80 +1,69 @@
 #include "graph/passes/rewrite.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <string_view>
 #include <unordered_map>
 
 namespace nibble {
 namespace {
 
-template <class F>
-void for_each_item(const Graph& graph, ValueId v, F&& f) {
-  f(v);
-  if (const auto* list = std::get_if<ValueList>(&graph.values[v])) {
-    for (auto item : list->items) f(item);
-  }
-}
-
-std::vector<std::uint32_t> count_users(const Graph& graph, std::span<const std::size_t> reads) {
+std::vector<std::uint32_t> count_sharers(const Graph& graph, std::span<const std::size_t> uses) {
   std::vector<std::uint32_t> first(graph.constants.size());
   std::unordered_map<std::string_view, std::uint32_t> named;
   for (std::uint32_t c = 0; c < first.size(); ++c) {
     const auto& key = graph.constants[c].key;
     first[c] = key.empty() ? c : named.emplace(key, c).first->second;
   }
-  std::vector<std::uint32_t> users(first.size());
-  for (ValueId v = 0; v < reads.size(); ++v) {
+  std::vector<std::uint32_t> sharers(first.size());
+  for (ValueId v = 0; v < uses.size(); ++v) {
     const auto* tensor = graph.tensor(v);
-    if (tensor != nullptr && tensor->constant >= 0 && reads[v] != 0) ++users[first[tensor->constant]];
+    if (tensor != nullptr && tensor->constant >= 0 && uses[v] != 0) ++sharers[first[tensor->constant]];
   }
-  for (std::size_t c = 0; c < users.size(); ++c) users[c] = users[first[c]];
-  return users;
+  for (std::size_t c = 0; c < sharers.size(); ++c) sharers[c] = sharers[first[c]];
+  return sharers;
 }
 
 }  // namespace
 
 Rewriter::Rewriter(Graph& graph, const PassContext& context)
     : graph_(graph),
-      reads_(graph.values.size()),
+      context_(context),
+      uses_(graph.values.size()),
       writes_(graph.values.size()),
-      maker_(graph.values.size(), -1),
+      producer_(graph.values.size(), -1),
       is_output_(graph.values.size()),
       is_input_(graph.values.size()),
       removed_(graph.nodes.size()),
       redirected_(graph.values.size()) {
   for (ValueId v = 0; v < redirected_.size(); ++v) redirected_[v] = v;
   for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
-    const auto& args = graph.nodes[n].args;
-    const auto mutates = context.mutates(graph.nodes[n].op);
-    for (std::size_t i = 0; i < args.size(); ++i) {
-      const bool is_last = i + 1 == args.size();
-      if (!is_last) for_each_item(graph, args[i], [&](ValueId v) { ++reads_[v]; });
-      if (is_last || (i < 32 && ((mutates >> i) & 1U) != 0)) {
-        for_each_item(graph, args[i], [&](ValueId v) {
-          ++writes_[v];
-          maker_[v] = static_cast<std::int32_t>(n);
-        });
+    for_each_operand(graph, graph.nodes[n], [&](ValueId v, const Arg& arg) {
+      if (!nibble::is_output(arg.role)) ++uses_[v];
+      if (nibble::is_output(arg.role) || arg.role == Role::state) {
+        ++writes_[v];
+        producer_[v] = static_cast<std::int32_t>(n);
       }
-    }
+    });
   }
   for (auto v : graph.outputs) {
-    ++reads_[v];
+    ++uses_[v];
     is_output_[v] = 1;
   }
   for (auto v : graph.inputs) is_input_[v] = 1;
-  users_ = count_users(graph, reads_);
+  sharers_ = count_sharers(graph, uses_);
 }
 
-std::optional<std::size_t> Rewriter::maker(ValueId v) const {
+std::optional<std::size_t> Rewriter::producer(ValueId v) const {
   if (writes_[v] != 1 || is_input_[v] != 0) return {};
   if (const auto* tensor = graph_.tensor(v); tensor != nullptr && tensor->constant >= 0) return {};
-  const auto n = static_cast<std::size_t>(maker_[v]);
+  const auto n = static_cast<std::size_t>(producer_[v]);
   return removed_[n] != 0 ? std::nullopt : std::optional(n);
 }
 
-std::optional<std::size_t> Rewriter::maker(ValueId v, std::string_view op, std::size_t args) const {
-  const auto n = maker(v);
-  return n && node(*n).op == op && node(*n).args.size() == args ? n : std::nullopt;
+std::optional<std::size_t> Rewriter::producer(ValueId v, std::string_view op) const {
+  const auto n = producer(v);
+  return n && node(*n).op == op ? n : std::nullopt;
 }
 
 bool Rewriter::is_steady(ValueId v) const {
@@ -89,7 +78,7 @@ bool Rewriter::is_constant(ValueId v) const {
 }
 
 bool Rewriter::is_private_constant(ValueId v) const {
-  return is_constant(v) && reads_[v] == 1 && users_[graph_.tensor(v)->constant] == 1;
+  return is_constant(v) && uses_[v] == 1 && sharers_[graph_.tensor(v)->constant] == 1;
 }
 
 bool Rewriter::same(ValueId a, ValueId b) const {
@@ -126,9 +115,9 @@ bool Rewriter::is_null(ValueId v) const { return std::holds_alternative<Null>(gr
 
 ValueId Rewriter::add(Value value) {
   graph_.values.push_back(std::move(value));
-  reads_.push_back(0);
+  uses_.push_back(0);
   writes_.push_back(0);
-  maker_.push_back(-1);
+  producer_.push_back(-1);
   is_output_.push_back(0);
   is_input_.push_back(0);
   redirected_.push_back(static_cast<ValueId>(graph_.values.size() - 1));
@@ -143,8 +132,21 @@ ValueId Rewriter::join(std::span<const ValueId> constants, DType dtype, Shape sh
     joined.length += graph_.constants[part].length;
   }
   graph_.constants.push_back(std::move(joined));
-  users_.push_back(1);
+  sharers_.push_back(1);
   return add(TensorValue{dtype, dtype, shape, static_cast<std::int32_t>(graph_.constants.size() - 1), -1});
+}
+
+Node Rewriter::make(std::string_view op, std::initializer_list<std::pair<std::string_view, ValueId>> args,
+                    std::string origin) {
+  Node node{.op = std::string(op), .args = {}, .origin = std::move(origin), .signature = context_.signature(op)};
+  assert(node.signature != nullptr && "passes make nodes of ops that there are");
+  std::optional<ValueId> null;
+  for (const auto& arg : node.signature->args()) {
+    const auto* given = std::ranges::find(args, arg.name, &std::pair<std::string_view, ValueId>::first);
+    if (given == args.end() && !null) null = add(Null{});
+    node.args.push_back(given != args.end() ? given->second : *null);
+  }
+  return node;
 }
 
 Node Rewriter::named_as(std::size_t n, Node node) const {
@@ -154,8 +156,9 @@ Node Rewriter::named_as(std::size_t n, Node node) const {
 
 void Rewriter::drop(std::size_t n) {
   remove(n);
-  const auto& args = graph_.nodes[n].args;
-  for (std::size_t i = 0; i + 1 < args.size(); ++i) for_each_item(graph_, args[i], [&](ValueId v) { --reads_[v]; });
+  for_each_operand(graph_, graph_.nodes[n], [&](ValueId v, const Arg& arg) {
+    if (!nibble::is_output(arg.role)) --uses_[v];
+  });
 }
 
 ValueId Rewriter::target(ValueId v) const {
@@ -165,7 +168,7 @@ ValueId Rewriter::target(ValueId v) const {
 
 void Rewriter::redirect(ValueId from, ValueId to) {
   redirected_[from] = target(to);
-  reads_[redirected_[from]] += reads_[from];
+  uses_[redirected_[from]] += uses_[from];
 }
 
 void Rewriter::finish() {

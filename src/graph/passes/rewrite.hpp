@@ -1,4 +1,4 @@
-// What passes have in common: who makes a value and who reads it, and how nodes are replaced.
+// What passes have in common: who produces a value and who uses it, and how nodes are replaced.
 #pragma once
 
 #include <map>
@@ -18,13 +18,13 @@ class Rewriter {
   const Node& node(std::size_t n) const { return graph_.nodes[n]; }
 
   /// The only node that writes the value, or nothing: for inputs, constants and what is written more than once.
-  std::optional<std::size_t> maker(ValueId v) const;
-  /// The maker, if it is this op with this number of arguments and still there.
-  std::optional<std::size_t> maker(ValueId v, std::string_view op, std::size_t args) const;
+  std::optional<std::size_t> producer(ValueId v) const;
+  /// The producer, if it is this op and still there.
+  std::optional<std::size_t> producer(ValueId v, std::string_view op) const;
   /// How many arguments and outputs of the program read the value.
-  std::size_t reads(ValueId v) const { return reads_[v]; }
+  std::size_t uses(ValueId v) const { return uses_[v]; }
   bool is_output(ValueId v) const { return is_output_[v] != 0; }
-  /// Nobody ever writes the value but its one maker, if it has one: it is the same whenever it is read.
+  /// Nobody ever writes the value but its one producer, if it has one: it is the same whenever it is read.
   bool is_steady(ValueId v) const;
   /// The value is a constant that no node changes.
   bool is_constant(ValueId v) const;
@@ -39,6 +39,9 @@ class Rewriter {
   ValueId add(Value value);
   /// A constant of these constants' bytes, one after another.
   ValueId join(std::span<const ValueId> constants, DType dtype, Shape shape);
+  /// A node with its arguments by name; those that are not named are Null. Errors call it `origin`, if that is given.
+  Node make(std::string_view op, std::initializer_list<std::pair<std::string_view, ValueId>> args,
+            std::string origin = {});
   void remove(std::size_t n) { removed_[n] = 1; }
   /// Removes a node that nobody needs, and with it what it reads of others.
   void drop(std::size_t n);
@@ -57,15 +60,16 @@ class Rewriter {
   Node named_as(std::size_t n, Node node) const;
 
   Graph& graph_;
-  std::vector<std::size_t> reads_;
+  const PassContext& context_;
+  std::vector<std::size_t> uses_;
   std::vector<std::uint32_t> writes_;
-  std::vector<std::int32_t> maker_;
+  std::vector<std::int32_t> producer_;
   std::vector<std::uint8_t> is_output_;
   std::vector<std::uint8_t> is_input_;
   std::vector<std::uint8_t> removed_;
   std::vector<ValueId> redirected_;
   /// How many tensors that are read are made of a constant's bytes, be it by another constant of the same name.
-  std::vector<std::uint32_t> users_;
+  std::vector<std::uint32_t> sharers_;
   std::multimap<std::size_t, Node> inserted_;
 };
 

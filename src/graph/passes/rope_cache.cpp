@@ -1,4 +1,6 @@
 // Rotated keys go straight to the cache: rotation and cache write are one op, and attention reads the caches alone.
+#include <algorithm>
+
 #include "graph/passes/rewrite.hpp"
 
 namespace nibble {
@@ -14,35 +16,46 @@ void rope_cache(Graph& graph, const PassContext& context) {
   Rewriter rewriter(graph, context);
   for (std::size_t n = 0; n < rewriter.size(); ++n) {
     const Node attention = rewriter.node(n);
-    if (attention.op != kAttention || attention.args.size() != 12) continue;
-    const auto& a = attention.args;  // query, key, value, caches, start_pos, seq_len, mask, dropout, is_causal, scale
-    const auto* causal = std::get_if<bool>(&graph.values[a[9]]);
-    const bool is_plain = rewriter.is_null(a[7]) && (rewriter.is_null(a[9]) || (causal != nullptr && *causal));
-    const auto rope = rewriter.maker(a[0]);
-    if (!is_plain || !rope || rope != rewriter.maker(a[1]) || rewriter.reads(a[0]) != 1 || rewriter.reads(a[1]) != 1) {
-      continue;
-    }
-    if (rewriter.is_output(a[0]) || rewriter.is_output(a[1])) continue;
+    if (attention.op != kAttention) continue;
+    const ValueId query = attention["query"];
+    const ValueId key = attention["key"];
+    const auto* causal = std::get_if<bool>(&graph.values[attention["is_causal"]]);
+    const bool is_causal = rewriter.is_null(attention["is_causal"]) || (causal != nullptr && *causal);
+    const auto rope = rewriter.producer(query);
+    if (!is_causal || !rewriter.is_null(attention["attn_mask"]) || !rope || rope != rewriter.producer(key)) continue;
+    if (rewriter.uses(query) != 1 || rewriter.uses(key) != 1) continue;
+    if (rewriter.is_output(query) || rewriter.is_output(key)) continue;
     const Node rotation = rewriter.node(*rope);
-    const bool is_pairs = rotation.op == kPairs && rotation.args.size() == 5;
-    const bool is_halves = rotation.op == kHalves && rotation.args.size() == 6;
-    if (!is_pairs && !is_halves) continue;
-    const auto* outs = std::get_if<ValueList>(&graph.values[rotation.args.back()]);
-    if (outs == nullptr || outs->items != std::vector{a[0], a[1]}) continue;
+    const bool is_halves = rotation.op == kHalves;
+    if (rotation.op != kPairs && !is_halves) continue;
+    const auto* outs = std::get_if<ValueList>(&graph.values[rotation["out"]]);
+    if (outs == nullptr || outs->items != std::vector{query, key}) continue;
     // Moved behind other nodes, it must still read what it read before.
-    bool is_steady = true;
-    for (std::size_t i = 0; i < 4; ++i) is_steady = is_steady && rewriter.is_steady(rotation.args[i]);
-    if (!is_steady) continue;
+    constexpr std::string_view kRead[] = {"xq", "xk", "freqs_cos", "freqs_sin"};
+    if (!std::ranges::all_of(kRead, [&](auto arg) { return rewriter.is_steady(rotation[arg]); })) continue;
 
-    const auto& r = rotation.args;  // q, k, cos, sin, perhaps the tables' first row
-    const ValueId rope_start = is_halves ? r[4] : rewriter.add(std::int64_t{0});
-    const ValueId form = rewriter.add(std::int64_t{is_halves ? 1 : 0});
-    const ValueId null = rewriter.add(Null{});
     rewriter.remove(*rope);
-    rewriter.replace(
-        n, {"nibble.rope_update_cache", {r[0], r[1], a[2], r[2], r[3], a[3], a[4], a[5], rope_start, form, a[0]}});
-    rewriter.insert_after(
-        n, {"llama.custom_sdpa.default", {a[0], a[3], a[4], a[5], null, a[8], rewriter.add(true), a[10], a[11]}});
+    rewriter.replace(n,
+                     rewriter.make("nibble.rope_update_cache",
+                                   {{"xq", rotation["xq"]},
+                                    {"xk", rotation["xk"]},
+                                    {"value", attention["value"]},
+                                    {"freqs_cos", rotation["freqs_cos"]},
+                                    {"freqs_sin", rotation["freqs_sin"]},
+                                    {"key_cache", attention["key_cache"]},
+                                    {"value_cache", attention["value_cache"]},
+                                    {"start_pos", attention["start_pos"]},
+                                    {"rope_start", is_halves ? rotation["start_pos"] : rewriter.add(std::int64_t{0})},
+                                    {"is_halves", rewriter.add(is_halves)},
+                                    {"out", query}}));
+    rewriter.insert_after(n, rewriter.make("llama.custom_sdpa.default", {{"query", query},
+                                                                         {"key_cache", attention["key_cache"]},
+                                                                         {"value_cache", attention["value_cache"]},
+                                                                         {"start_pos", attention["start_pos"]},
+                                                                         {"dropout_p", attention["dropout_p"]},
+                                                                         {"is_causal", rewriter.add(true)},
+                                                                         {"scale", attention["scale"]},
+                                                                         {"out", attention["out"]}}));
   }
   rewriter.finish();
 }

@@ -8,14 +8,20 @@ void round_inputs(Graph& graph, const PassContext& context) {
   Rewriter rewriter(graph, context);
   for (std::size_t n = 0; n < rewriter.size(); ++n) {
     const Node node = rewriter.node(n);
-    if (node.op != "et_vk.linear_dq8ca_q4gsw.default" || node.args.size() != 9) continue;
-    // Input, its scales and zero points, weights, their sums and scales, group size, bias, output.
-    const auto& a = node.args;
-    const auto* x = graph.tensor(a[0]);
+    if (node.op != "et_vk.linear_dq8ca_q4gsw.default") continue;
+    const auto* x = graph.tensor(node["input"]);
     if (x == nullptr || (x->dtype != DType::f32 && x->dtype != DType::f16)) continue;
     const ValueId rounded = rewriter.add(TensorValue{.shape = x->shape});
-    rewriter.replace(n, {"nibble.round_rows", {a[0], a[1], a[2], rounded}});
-    rewriter.insert_after(n, {std::string(kLinear), {rounded, a[3], a[5], a[6], a[7], a[8]}});
+    rewriter.replace(n, rewriter.make("nibble.round_rows", {{"self", node["input"]},
+                                                            {"scales", node["input_scales"]},
+                                                            {"zero_points", node["input_zp"]},
+                                                            {"out", rounded}}));
+    rewriter.insert_after(n, rewriter.make(kLinear, {{"self", rounded},
+                                                     {"weights", node["weights"]},
+                                                     {"weight_scales", node["weight_scales"]},
+                                                     {"group_size", node["group_size"]},
+                                                     {"bias", node["bias"]},
+                                                     {"out", node["out"]}}));
   }
   rewriter.finish();
 }

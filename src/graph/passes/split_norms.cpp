@@ -19,14 +19,14 @@ void split_norms(Graph& graph, const PassContext& context) {
   Rewriter rewriter(graph, context);
   for (std::size_t n = 0; n < rewriter.size(); ++n) {
     const Node node = rewriter.node(n);
-    if (node.op != "et_vk.rms_norm.default" || node.args.size() != 4) continue;
-    const auto* x = graph.tensor(node.args[0]);
-    const auto* weight = graph.tensor(node.args[1]);
+    if (node.op != "et_vk.rms_norm.default") continue;
+    const auto* x = graph.tensor(node["x"]);
+    const auto* weight = graph.tensor(node["weight"]);
     if (x == nullptr || weight == nullptr || x->shape.rank() == 0 || is_row(weight->shape, x->shape)) continue;
     const ValueId normed = rewriter.add(TensorValue{.dtype = x->dtype, .staging = x->dtype, .shape = x->shape});
-    const ValueId null = rewriter.add(Null{});
-    rewriter.replace(n, {node.op, {node.args[0], null, node.args[2], normed}});
-    rewriter.insert_after(n, {"aten.mul.Tensor", {normed, node.args[1], node.args[3]}});
+    rewriter.replace(n, rewriter.make(node.op, {{"x", node["x"]}, {"eps", node["eps"]}, {"out", normed}}));
+    rewriter.insert_after(
+        n, rewriter.make("aten.mul.Tensor", {{"self", normed}, {"other", node["weight"]}, {"out", node["out"]}}));
   }
   rewriter.finish();
 }

@@ -1,10 +1,11 @@
 // Ops that change the shape and no element. Where the plan made the output an alias, they cost nothing at run time.
-#include "ops/ops.hpp"
+#include "ops/elementwise/elementwise.hpp"
+#include "ops/families.hpp"
 
 namespace nibble::ops {
 namespace {
 
-Status reshape(OpContext& op, const Tensor& self, Out& out, const Shape& shape) {
+Status reshape(Lowering& op, const Tensor& self, Out& out, const Shape& shape) {
   if (self.dtype != out.dtype) return op.fail("self is {}, but the output is {}", self.dtype, out.dtype);
   TRY(op.set_shape(out, shape));
   return convert(op, self, out);
@@ -18,26 +19,15 @@ Shape without(const Shape& shape, const std::array<bool, Shape::kMaxRank>& dropp
   return left;
 }
 
-}  // namespace
+Status same(Lowering& op, const Tensor& self, View& out) { return reshape(op, self, out, self.shape); }
 
-Status prepack(OpContext& op) {
-  TRY_BIND((self, out), op.args<Tensor, Out>({"self", "out"}));
+Status clone(Lowering& op, const Tensor& self, Ignored, View& out) { return reshape(op, self, out, self.shape); }
+
+Status clone_dim_order(Lowering& op, const Tensor& self, Ignored, Ignored, View& out) {
   return reshape(op, self, out, self.shape);
 }
 
-Status clone(OpContext& op) {
-  TRY_BIND((self, format, out), op.args<Tensor, Ignored, Out>({"self", "memory_format", "out"}));
-  return reshape(op, self, out, self.shape);
-}
-
-Status clone_dim_order(OpContext& op) {
-  TRY_BIND((self, non_blocking, dim_order, out),
-           op.args<Tensor, Ignored, Ignored, Out>({"self", "non_blocking", "dim_order", "out"}));
-  return reshape(op, self, out, self.shape);
-}
-
-Status view(OpContext& op) {
-  TRY_BIND((self, size, out), op.args<Tensor, Ints, Out>({"self", "size", "out"}));
+Status view(Lowering& op, const Tensor& self, const Ints& size, View& out) {
   Shape shape;
   std::size_t inferred = Shape::kMaxRank;
   Size known = 1;
@@ -60,8 +50,7 @@ Status view(OpContext& op) {
   return reshape(op, self, out, shape);
 }
 
-Status squeeze(OpContext& op) {
-  TRY_BIND((self, dims, out), op.args<Tensor, Ints, Out>({"self", "dim", "out"}));
+Status squeeze(Lowering& op, const Tensor& self, const Ints& dims, View& out) {
   std::array<bool, Shape::kMaxRank> dropped{};
   for (std::size_t i = 0; i < dims.size(); ++i) {
     TRY_ASSIGN(const auto d, op.dim(dims[i], self.rank(), "dim"));
@@ -70,16 +59,14 @@ Status squeeze(OpContext& op) {
   return reshape(op, self, out, without(self.shape, dropped));
 }
 
-Status squeeze_dim(OpContext& op) {
-  TRY_BIND((self, dim, out), op.args<Tensor, std::int64_t, Out>({"self", "dim", "out"}));
+Status squeeze_dim(Lowering& op, const Tensor& self, std::int64_t dim, View& out) {
   std::array<bool, Shape::kMaxRank> dropped{};
   TRY_ASSIGN(const auto d, op.dim(dim, self.rank(), "dim"));
   dropped[d] = true;
   return reshape(op, self, out, without(self.shape, dropped));
 }
 
-Status unsqueeze(OpContext& op) {
-  TRY_BIND((self, dim, out), op.args<Tensor, std::int64_t, Out>({"self", "dim", "out"}));
+Status unsqueeze(Lowering& op, const Tensor& self, std::int64_t dim, View& out) {
   TRY_ASSIGN(const auto at, op.dim(dim, self.rank() + 1, "dim"));
   Shape shape;
   for (std::size_t i = 0; i <= self.rank(); ++i) {
@@ -88,5 +75,21 @@ Status unsqueeze(OpContext& op) {
   }
   return reshape(op, self, out, shape);
 }
+
+constexpr Op kOps[] = {
+    op<same>("et_vk.prepack.default", "self -> out", "folded into the constant at load"),
+    op<same>("aten.alias_copy.default", "self -> out", "a view"),
+    op<clone>("aten.clone.default", "self, memory_format -> out", "a view"),
+    op<clone_dim_order>("dim_order_ops._clone_dim_order.default", "self, non_blocking, dim_order -> out",
+                        "a view; contiguous"),
+    op<view>("aten.view_copy.default", "self, size -> out", "a view; sizes may be SymInts or -1"),
+    op<squeeze>("aten.squeeze_copy.dims", "self, dim -> out", "a view"),
+    op<squeeze_dim>("aten.squeeze_copy.dim", "self, dim -> out", "a view"),
+    op<unsqueeze>("aten.unsqueeze_copy.default", "self, dim -> out", "a view"),
+};
+
+}  // namespace
+
+const Family kView{"view", kOps};
 
 }  // namespace nibble::ops

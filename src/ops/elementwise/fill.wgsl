@@ -1,5 +1,6 @@
 // Equal steps: one thread makes four neighbouring elements.
-// Binding: result. Line: value().
+// Binding: result.
+//! slots: value
 
 struct Params {
   quads: u32,
@@ -16,4 +17,14 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
   if (i < params.quads) {
     store4_result(i, value(4u * i + vec4<u32>(0u, 1u, 2u, 3u)));
   }
+}
+
+//! module: fill_floats
+fn value(i: vec4<u32>) -> vec4<f32> {
+  return params.start + params.step * vec4<f32>(i);
+}
+
+//! module: fill_ints
+fn value(i: vec4<u32>) -> vec4<i32> {
+  return params.start_int + params.step_int * vec4<i32>(i);
 }

@@ -1,10 +1,10 @@
-#include "ops/elementwise.hpp"
+#include "ops/elementwise/elementwise.hpp"
 
 #include <algorithm>
 
 namespace nibble::ops {
 
-Result<bool> on_ints(const OpContext& op, std::initializer_list<const Tensor*> operands, const Out& out,
+Result<bool> on_ints(const Lowering& op, std::initializer_list<const Tensor*> operands, const Out& out,
                      const Expression& expression, Gives gives) {
   bool any_float = false;
   bool all_bool = true;

@@ -1,17 +1,11 @@
 // Elementwise ops are expressions: WGSL on four elements at a time, put into a kernel that loads and stores. The
-// compute type T is f32 or i32; operands of another type are converted as they are loaded.
+// compute type T is f32 or i32; operands of another type are converted as they are loaded. An expression is of `v`
+// (unary) or of `a` and `b` (binary), which are vec4<T>, and of the kernel's parameters.
 #pragma once
 
 #include "ops/checks.hpp"
 
 namespace nibble::ops {
-
-/// Of `v` (unary) or `a` and `b` (binary), which are vec4<T>, and of the kernel's parameters.
-struct Expression {
-  std::string_view on_floats;
-  std::string_view on_ints = {};    ///< empty: integers are computed as floats
-  std::string_view functions = {};  ///< WGSL that has what they call
-};
 
 /// What kind of element an op makes, and so which operands it takes.
 enum class Gives : std::uint8_t {
@@ -21,7 +15,7 @@ enum class Gives : std::uint8_t {
 };
 
 /// Whether the op computes on integers; an error where the types do not go together.
-Result<bool> on_ints(const OpContext& op, std::initializer_list<const Tensor*> operands, const Out& out,
+Result<bool> on_ints(const Lowering& op, std::initializer_list<const Tensor*> operands, const Out& out,
                      const Expression& expression, Gives gives);
 
 /// Two numbers that a unary expression may use: params.x and params.y, or params.i and params.j on integers.
@@ -30,14 +24,17 @@ struct UnaryNumbers {
   double y = 0;
 };
 
-Status unary(OpContext& op, const Tensor& self, Out& out, const Expression& expression, Gives gives = Gives::numbers,
+Status unary(Lowering& op, const Tensor& self, Out& out, const Expression& expression, Gives gives = Gives::numbers,
              const UnaryNumbers& numbers = {});
 
 /// `alpha` is params.alpha, or params.alpha_int on integers.
-Status binary(OpContext& op, const Tensor& a, const Tensor& b, Out& out, const Expression& expression,
+Status binary(Lowering& op, const Tensor& a, const Tensor& b, Out& out, const Expression& expression,
               Gives gives = Gives::numbers, const Number& alpha = {1, true, 1});
 
 /// Element i of `out`, whose shape is set, becomes start + i * step.
-Status fill(OpContext& op, const Out& out, const Number& start, const Number& step = {0, true, 0});
+Status fill(Lowering& op, const Out& out, const Number& start, const Number& step = {0, true, 0});
+
+/// Converts or copies `in` to `out`, which has the same shape; nothing to do where both are one storage.
+Status convert(Lowering& op, const Tensor& in, const Out& out);
 
 }  // namespace nibble::ops

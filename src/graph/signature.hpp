@@ -1,0 +1,81 @@
+// What an op's arguments are called and what they are for. The rows that say so stand in src/ops; whoever looks into a
+// node asks for an argument by its name.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace nibble {
+
+/// What an argument is for. The types of an op's parameters say it, see plan/arguments.hpp.
+enum class Role : std::uint8_t {
+  tensor,
+  table,    ///< a constant that may lie in shards of rows
+  columns,  ///< a constant that may lie in shards of columns
+  state,    ///< a tensor that the op changes in place
+  ids,      ///< indices, checked by the host or by the kernel
+  host,     ///< a tensor whose elements the host reads before every call
+  tensors,
+  number,
+  integer,
+  boolean,
+  text,
+  ints,
+  ignored,
+  out,
+  view,  ///< an output that may share the storage of the op's state, or else of its first tensor
+  outs,
+  integer_out,
+};
+
+/// As docs/ops.md names it.
+std::string_view to_string(Role role) noexcept;
+
+constexpr bool is_output(Role role) {
+  return role == Role::out || role == Role::view || role == Role::outs || role == Role::integer_out;
+}
+
+struct Arg {
+  std::string_view name;
+  Role role = Role::ignored;
+  bool optional = false;
+};
+
+struct Signature {
+  static constexpr std::size_t kMaxArgs = 16;
+
+  std::string_view op;
+  std::array<Arg, kMaxArgs> list{};
+  std::size_t count = 0;
+
+  constexpr std::span<const Arg> args() const { return std::span(list).first(count); }
+  /// The place of an argument among a node's.
+  constexpr std::optional<std::size_t> find(std::string_view name) const {
+    for (std::size_t i = 0; i < count; ++i) {
+      if (list[i].name == name) return i;
+    }
+    return {};
+  }
+  /// The place of the first argument with a role.
+  constexpr std::optional<std::size_t> find(Role role) const {
+    for (std::size_t i = 0; i < count; ++i) {
+      if (list[i].role == role) return i;
+    }
+    return {};
+  }
+  constexpr bool has(Role role) const { return find(role).has_value(); }
+  /// Whether it changes an argument in place.
+  constexpr bool mutates() const { return has(Role::state); }
+  /// The argument whose storage the output may share.
+  constexpr std::optional<std::size_t> viewed() const {
+    if (!has(Role::view)) return {};
+    const auto state = find(Role::state);
+    return state ? state : find(Role::tensor);
+  }
+};
+
+}  // namespace nibble

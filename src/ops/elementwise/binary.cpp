@@ -1,0 +1,113 @@
+// Elementwise arithmetic on two tensors, with broadcasting.
+#include "ops/elementwise/broadcast.hpp"
+#include "ops/elementwise/elementwise.hpp"
+#include "ops/families.hpp"
+#include "wgsl.hpp"
+
+namespace nibble::ops {
+
+Status binary(Lowering& op, const Tensor& a, const Tensor& b, Out& out, const Expression& expression, Gives gives,
+              const Number& alpha) {
+  TRY_ASSIGN(const bool ints, on_ints(op, {&a, &b}, out, expression, gives));
+  if (ints && (!alpha.is_integer || alpha.integer != static_cast<std::int32_t>(alpha.integer))) {
+    return op.fail("alpha must be a 32-bit integer for integer operands, but it is {}", alpha.value);
+  }
+  Shape shape;
+  if (!broadcast(a.shape, b.shape, shape)) return op.fail("shapes {} and {} do not broadcast", a.shape, b.shape);
+  TRY(op.set_shape(out, shape));
+
+  Kernel kernel = broadcast_kernel(
+      op, wgsl::binary, {&a, &b}, out,
+      {.alpha = static_cast<float>(alpha.value), .alpha_int = static_cast<std::int32_t>(alpha.integer)});
+  kernel.expression = ints ? expression.on_ints : expression.on_floats;
+  kernel.slots.push_back({"type", ints ? wgsl::ints : gives == Gives::truth ? wgsl::truth : wgsl::floats});
+  if (expression.functions != nullptr) kernel.slots.push_back({"functions", *expression.functions});
+  return op.dispatch(kernel);
+}
+
+namespace {
+
+template <Gives gives>
+Status of_two(Lowering& op, const Tensor& self, const Tensor& other, Out& out) {
+  return binary(op, self, other, out, op.op().expression, gives);
+}
+
+Status with_alpha(Lowering& op, const Tensor& self, const Tensor& other, const Number& alpha, Out& out) {
+  return binary(op, self, other, out, op.op().expression, Gives::numbers, alpha);
+}
+
+Status div_mode(Lowering& op, const Tensor& self, const Tensor& other, std::optional<std::string_view> mode, Out& out) {
+  if (!mode) return binary(op, self, other, out, {"a / b"});
+  if (*mode == "floor") {
+    return binary(op, self, other, out, {"floor_quotient(a, b)", "floor_quotient_of_ints(a, b)", &wgsl::math});
+  }
+  if (*mode == "trunc") return binary(op, self, other, out, {"trunc(quotient(a, b))", "a / b", &wgsl::math});
+  return op.fail("rounding_mode must be floor or trunc, but it is {}", *mode);
+}
+
+Status where(Lowering& op, const Tensor& condition, const Tensor& self, const Tensor& other, Out& out) {
+  if (condition.dtype != DType::boolean) return op.fail("condition must be bool, but it is {}", condition.dtype);
+  // Branches are numbers in the output's type, or bools.
+  const auto gives = out.dtype == DType::boolean ? Gives::bits : Gives::numbers;
+  TRY_ASSIGN(const bool ints, on_ints(op, {&self, &other}, out, {"a", "a"}, gives));
+  Shape branches;
+  Shape shape;
+  if (!broadcast(self.shape, other.shape, branches) || !broadcast(condition.shape, branches, shape)) {
+    return op.fail("shapes {}, {} and {} do not broadcast", condition.shape, self.shape, other.shape);
+  }
+  TRY(op.set_shape(out, shape));
+  Kernel kernel = broadcast_kernel(op, wgsl::where, {&self, &other, &condition}, out, {});
+  kernel.slots.push_back({"type", ints ? wgsl::ints : wgsl::floats});
+  return op.dispatch(kernel);
+}
+
+constexpr std::string_view kArgs = "self, other -> out";
+constexpr std::string_view kAlphaArgs = "self, other, alpha -> out";
+
+// NaN equals nothing. `a != b` may be compiled to a comparison that is false for NaN, so it is not used. Anything but
+// zero is true, NaN too.
+constexpr std::string_view kEqual = "vec4<i32>(a == b)";
+constexpr std::string_view kUnequal = "vec4<i32>(!(a == b))";
+constexpr std::string_view kLess = "vec4<i32>(a < b)";
+constexpr std::string_view kNotMore = "vec4<i32>(a <= b)";
+constexpr std::string_view kMore = "vec4<i32>(a > b)";
+constexpr std::string_view kNotLess = "vec4<i32>(a >= b)";
+constexpr std::string_view kBoth = "vec4<i32>(!(a == vec4<T>()) & !(b == vec4<T>()))";
+constexpr std::string_view kEither = "vec4<i32>(!(a == vec4<T>()) | !(b == vec4<T>()))";
+constexpr std::string_view kOne = "vec4<i32>((a == vec4<T>()) != (b == vec4<T>()))";
+
+constexpr Op kOps[] = {
+    elementwise<with_alpha>("aten.add.Tensor", kAlphaArgs, {"a + params.alpha * b", "a + params.alpha_int * b"},
+                            "mixed types"),
+    elementwise<with_alpha>("aten.sub.Tensor", kAlphaArgs, {"a - params.alpha * b", "a - params.alpha_int * b"},
+                            "mixed types"),
+    elementwise<of_two<Gives::numbers>>("aten.mul.Tensor", kArgs, {"a * b", "a * b"}, "mixed types"),
+    elementwise<of_two<Gives::numbers>>("aten.div.Tensor", kArgs, {"a / b"}, "integers divide to float32"),
+    op<div_mode>("aten.div.Tensor_mode", "self, other, rounding_mode -> out", "floor, trunc or none"),
+    elementwise<of_two<Gives::numbers>>("aten.minimum.default", kArgs, {"minimum(a, b)", "min(a, b)", &wgsl::math}),
+    elementwise<of_two<Gives::numbers>>("aten.maximum.default", kArgs, {"maximum(a, b)", "max(a, b)", &wgsl::math}),
+    elementwise<of_two<Gives::numbers>>("aten.pow.Tensor_Tensor", kArgs,
+                                        {"power(a, b)", "power_of_ints(a, b)", &wgsl::math},
+                                        "whole exponents of negative numbers"),
+    elementwise<of_two<Gives::bits>>("aten.bitwise_and.Tensor", kArgs, {"", "a & b"}),
+    elementwise<of_two<Gives::bits>>("aten.bitwise_or.Tensor", kArgs, {"", "a | b"}),
+    elementwise<of_two<Gives::bits>>("aten.bitwise_xor.Tensor", kArgs, {"", "a ^ b"}),
+    elementwise<of_two<Gives::truth>>("aten.eq.Tensor", kArgs, {kEqual, kEqual}),
+    elementwise<of_two<Gives::truth>>("aten.ne.Tensor", kArgs, {kUnequal, kUnequal}),
+    elementwise<of_two<Gives::truth>>("aten.lt.Tensor", kArgs, {kLess, kLess}),
+    elementwise<of_two<Gives::truth>>("aten.le.Tensor", kArgs, {kNotMore, kNotMore}),
+    elementwise<of_two<Gives::truth>>("aten.gt.Tensor", kArgs, {kMore, kMore}),
+    elementwise<of_two<Gives::truth>>("aten.ge.Tensor", kArgs, {kNotLess, kNotLess}),
+    elementwise<of_two<Gives::truth>>("aten.logical_and.default", kArgs, {kBoth, kBoth}),
+    elementwise<of_two<Gives::truth>>("aten.logical_or.default", kArgs, {kEither, kEither}),
+    elementwise<of_two<Gives::truth>>("aten.logical_xor.default", kArgs, {kOne, kOne}),
+    op<where>("aten.where.self", "condition, self, other -> out", "all three operands broadcast"),
+};
+
+constexpr const Choice* kChoices[] = {&kBroadcast};
+
+}  // namespace
+
+const Family kBinary{"binary", kOps, kChoices};
+
+}  // namespace nibble::ops

@@ -1,0 +1,83 @@
+#include "ops/elementwise/broadcast.hpp"
+
+#include <algorithm>
+
+#include "ops/checks.hpp"
+
+namespace nibble::ops {
+namespace {
+
+// Of the operands that are not one element in every call:
+constexpr std::uint32_t kWhole = 1;     // all have as many elements as the output
+constexpr std::uint32_t kQuads = 2;     // the innermost run is whole quads
+constexpr std::uint32_t kRepeated = 4;  // some is smaller than the output where all are largest
+
+constexpr Variant kVariants[] = {
+    {.name = "same",
+     .right = {.traits = kWhole},
+     .best = {.none_of = kRepeated},
+     .why = "element i comes from element i"},
+    {.name = "quads",
+     .right = {.traits = kQuads},
+     .best = {.traits = kRepeated},
+     .why = "four neighbours are one vec4 of an operand, or one element of it"},
+    {.name = "elements", .why = "right for all shapes; where largest shapes agree, live ones nearly always do"},
+};
+
+struct BroadcastParams {
+  std::uint32_t quads = 0;
+  std::uint32_t rank = 0;
+  Alpha alpha{};
+  Dims sizes{};
+  std::array<Dims, 3> strides{};
+};
+
+/// A dimension that a fixed operand has makes the output's, unless it is one.
+bool makes_quads(const Lowering& op, const Tensor& operand) {
+  if (!op.is_fixed(operand) || operand.rank() == 0) return false;
+  const auto last = operand.shape[operand.rank() - 1];
+  return last > 1 && last % 4 == 0;
+}
+
+}  // namespace
+
+const Choice kBroadcast{"broadcast", kVariants};
+
+Kernel broadcast_kernel(Lowering& op, const Shader& shader, std::initializer_list<const Tensor*> operands,
+                        const Out& out, const Alpha& alpha) {
+  constexpr std::array<std::string_view, 3> kNames{"a", "b", "c"};
+  constexpr std::array<std::string_view, 3> kOnes{"A_ONE", "B_ONE", "C_ONE"};
+  BroadcastParams params{.quads = quads_of(out.shape), .alpha = alpha};
+  std::array<Shape, 3> shapes;
+  std::ranges::transform(operands, shapes.begin(), &Tensor::shape);
+  params.rank = collapse_broadcast(out.shape, std::span(shapes).first(operands.size()), params.sizes, params.strides);
+
+  Kernel kernel{.shader = shader};
+  bool is_whole = true;
+  bool is_repeated = false;
+  bool varies = false;
+  bool has_quads = false;
+  std::size_t i = 0;
+  for (const Tensor* t : operands) {
+    const bool is_one = op.bound(*t).numel() == 1;
+    kernel.bind.push_back(op.read(kNames[i], *t));
+    kernel.overrides.push_back({kOnes[i++], is_one ? 1.0 : 0.0});
+    varies = varies || !op.is_fixed(*t);
+    has_quads = has_quads || makes_quads(op, *t);
+    if (is_one) continue;
+    is_whole = is_whole && t->numel() == out.numel();
+    is_repeated = is_repeated || op.bound(*t).numel() != op.bound(out).numel();
+  }
+  kernel.bind.push_back(op.write("result", out));
+  const bool in_quads = params.rank > 0 && params.sizes[params.rank - 1] % 4 == 0;
+  const auto& variant = op.choose(kBroadcast, Facts{}
+                                                  .trait(kWhole, is_whole, varies)
+                                                  .trait(kQuads, in_quads || has_quads, varies && !has_quads)
+                                                  .trait(kRepeated, is_repeated, false));
+  kernel.overrides.push_back({"READING", static_cast<double>(&variant - kVariants)});
+  kernel.params = params;
+  kernel.threads = params.quads;
+  return kernel;
+}
+
+}  // namespace nibble::ops

@@ -1,0 +1,22 @@
+// Operands that are repeated to the shape of the output, as broadcast.wgsl reads them.
+#pragma once
+
+#include "ops/strides.hpp"
+#include "plan/lowering.hpp"
+
+namespace nibble::ops {
+
+/// How a thread that makes four neighbouring elements reads its operands.
+extern const Choice kBroadcast;
+
+/// What an expression may use beside its operands.
+struct Alpha {
+  float alpha = 1;
+  std::int32_t alpha_int = 1;
+};
+
+/// A kernel that makes `out`, whose shape is set, of two or three operands, which are bound as a, b and c.
+Kernel broadcast_kernel(Lowering& op, const Shader& shader, std::initializer_list<const Tensor*> operands,
+                        const Out& out, const Alpha& alpha);
+
+}  // namespace nibble::ops

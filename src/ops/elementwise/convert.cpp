@@ -1,0 +1,53 @@
+// Changing the element type.
+#include "ops/elementwise/elementwise.hpp"
+#include "ops/families.hpp"
+#include "plan/copy.hpp"
+#include "wgsl.hpp"
+
+namespace nibble::ops {
+namespace {
+
+const Shader& change(DType from, DType to) {
+  if (to == DType::boolean) return is_float(from) ? wgsl::float_to_bool : wgsl::int_to_bool;
+  if (is_float(from)) return is_float(to) ? wgsl::float_to_float : wgsl::float_to_int;
+  return is_float(to) ? wgsl::int_to_float : wgsl::int_to_int;
+}
+
+}  // namespace
+
+Status convert(Lowering& op, const Tensor& in, const Out& out) {
+  if (op.is_alias(in, out)) return {};
+  const auto from = op.read("source", in);
+  const auto to = op.write("result", out);
+  if (in.dtype == out.dtype) {
+    return copy_words(op, from.buffer, to.buffer, Size::bytes(in.shape, in.dtype).unchecked());
+  }
+  struct ConvertParams {
+    std::uint32_t quads;
+  };
+  return op.dispatch({.shader = wgsl::convert,
+                      .bind = {from, to},
+                      .params = ConvertParams{quads_of(out.shape)},
+                      .threads = quads_of(out.shape),
+                      .slots = {{"change", change(in.dtype, out.dtype)}}});
+}
+
+namespace {
+
+Status to_copy(Lowering& op, const Tensor& self, Ignored, Ignored, Ignored, Ignored, Ignored, Ignored, View& out) {
+  TRY(op.set_shape(out, self.shape));
+  return convert(op, self, out);
+}
+
+constexpr Op kOps[] = {
+    op<to_copy>("aten._to_copy.default", "self, dtype, layout, device, pin_memory, non_blocking, memory_format -> out",
+                "all pairs of types; a view where the type stays"),
+    op<to_copy>("dim_order_ops._to_dim_order_copy.default",
+                "self, dtype, layout, device, pin_memory, non_blocking, dim_order -> out", "as _to_copy; contiguous"),
+};
+
+}  // namespace
+
+const Family kConvert{"convert", kOps};
+
+}  // namespace nibble::ops

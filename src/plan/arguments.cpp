@@ -1,0 +1,115 @@
+// Reading a node's arguments as what its op's function takes.
+#include "plan/arguments.hpp"
+
+#include <cmath>
+
+#include "plan/lowering.hpp"
+
+namespace nibble {
+
+std::int64_t Ints::operator[](std::size_t i) const {
+  if (const auto* ints = std::get_if<IntList>(list_)) return (*ints)[i];
+  if (const auto* bools = std::get_if<BoolList>(list_)) return (*bools)[i] ? 1 : 0;
+  const ValueId id = std::get_if<ValueList>(list_)->items[i];
+  if (const auto* integer = std::get_if<std::int64_t>(&graph_->values[id])) return *integer;
+  return live_[id];
+}
+
+std::unexpected<Error> Lowering::wrong_kind(std::size_t index, std::string_view wanted) const {
+  return fail("{} must be {}, but it is {}", arg(index), wanted, kind_name(value(index)));
+}
+
+Status Lowering::argument(std::size_t index, Tensor& out) const {
+  const auto* tensor = planned_.graph.tensor(id(index));
+  if (tensor == nullptr) return wrong_kind(index, "a tensor");
+  out = {id(index), tensor->dtype, live_.shapes[id(index)], arg(index)};
+  return {};
+}
+
+Status Lowering::argument(std::size_t index, Tensors& out) const {
+  const auto* list = std::get_if<ValueList>(&value(index));
+  if (list == nullptr) return wrong_kind(index, "a list of tensors");
+  for (auto item : list->items) {
+    const Value& v = planned_.graph.values[item];
+    if (!std::holds_alternative<TensorValue>(v) && !std::holds_alternative<Null>(v)) {
+      return fail("{} must hold tensors, but an item is {}", arg(index), kind_name(v));
+    }
+  }
+  out = Tensors(planned_.graph, list->items, live_.shapes, arg(index));
+  return {};
+}
+
+Status Lowering::argument(std::size_t index, std::string_view& out) const {
+  const auto* text = std::get_if<std::string>(&value(index));
+  if (text == nullptr) return wrong_kind(index, "a string");
+  out = *text;
+  return {};
+}
+
+Status Lowering::argument(std::size_t index, std::int64_t& out) const {
+  if (std::holds_alternative<SymInt>(value(index))) {
+    out = live_.ints[id(index)];
+    return {};
+  }
+  Number number;
+  TRY(argument(index, number));
+  if (!number.is_integer) return fail("{} must be an integer, but it is {}", arg(index), number.value);
+  out = number.integer;
+  return {};
+}
+
+Status Lowering::argument(std::size_t index, Number& out) const {
+  const Value& v = value(index);
+  if (const auto* integer = std::get_if<std::int64_t>(&v)) {
+    out = {static_cast<double>(*integer), true, *integer};
+  } else if (const auto* number = std::get_if<double>(&v)) {
+    // An integral double within the range where doubles count exactly stands for the integer.
+    const bool integral = std::abs(*number) <= 9007199254740992.0 && std::trunc(*number) == *number;
+    out = {*number, integral, integral ? static_cast<std::int64_t>(*number) : 0};
+  } else if (const auto* flag = std::get_if<bool>(&v)) {
+    out = {*flag ? 1.0 : 0.0, true, *flag ? 1 : 0};
+  } else if (std::holds_alternative<SymInt>(v)) {
+    const auto live = live_.ints[id(index)];
+    out = {static_cast<double>(live), true, live};
+  } else {
+    return wrong_kind(index, "a number");
+  }
+  return {};
+}
+
+Status Lowering::argument(std::size_t index, bool& out) const {
+  std::int64_t number = 0;
+  TRY(argument(index, number));
+  out = number != 0;
+  return {};
+}
+
+Status Lowering::argument(std::size_t index, Ints& out) const {
+  const Value& v = value(index);
+  std::size_t size = 0;
+  if (const auto* ints = std::get_if<IntList>(&v)) {
+    size = ints->size();
+  } else if (const auto* bools = std::get_if<BoolList>(&v)) {
+    size = bools->size();
+  } else if (const auto* list = std::get_if<ValueList>(&v)) {
+    size = list->items.size();
+    for (auto item : list->items) {
+      const auto& one = planned_.graph.values[item];
+      if (!std::holds_alternative<std::int64_t>(one) && !std::holds_alternative<SymInt>(one)) {
+        return fail("{} must hold integers, but an item is {}", arg(index), kind_name(one));
+      }
+    }
+  } else {
+    return wrong_kind(index, "a list of integers");
+  }
+  out = Ints(planned_.graph, v, size, live_.ints);
+  return {};
+}
+
+Status Lowering::argument(std::size_t index, SymIntOut& out) const {
+  if (!std::holds_alternative<SymInt>(value(index))) return wrong_kind(index, "a SymInt");
+  out.id = id(index);
+  return {};
+}
+
+}  // namespace nibble

@@ -1,0 +1,255 @@
+#include "plan/explorer.hpp"
+
+#include <algorithm>
+
+#include "plan/grid.hpp"
+
+namespace nibble {
+namespace {
+
+/// One combination of variants after the other, as an odometer counts. A choice that a node makes more than once is one
+/// digit: its kernels do not depend on each other.
+class Combinations {
+ public:
+  std::size_t turn(const Choice& choice, std::size_t options) {
+    auto found = std::ranges::find(digits_, &choice, &Digit::choice);
+    if (found == digits_.end()) found = digits_.insert(digits_.end(), {&choice, 0, 0});
+    found->options = std::max(found->options, options);
+    return std::min(found->turn, options - 1);
+  }
+
+  /// False when all have been there.
+  bool next() {
+    while (!digits_.empty() && digits_.back().turn + 1 >= digits_.back().options) digits_.pop_back();
+    if (digits_.empty()) return false;
+    ++digits_.back().turn;
+    digits_.back().options = 0;
+    return true;
+  }
+
+ private:
+  struct Digit {
+    const Choice* choice;
+    std::size_t turn;
+    std::size_t options;
+  };
+  std::vector<Digit> digits_;
+};
+
+/// Takes down what one lowering of a node needs.
+class Probe final : public Sink {
+ public:
+  Probe(PlanParts& parts, Combinations& combinations, std::uint32_t node, bool is_fixed)
+      : parts_(parts), combinations_(combinations), node_(node), is_fixed_(is_fixed) {}
+
+  std::uint64_t scratch_bytes = 0;
+  std::uint32_t dispatches = 0;
+  std::vector<std::pair<std::size_t, IndexCheck>> checks;
+  std::vector<std::pair<ValueId, std::int32_t>> row_axes;
+
+  std::size_t choose(const Choice& choice, const Facts& facts) override {
+    const auto possible = parts_.preferences.possible(choice, facts, parts_.profile);
+    remember(choice, possible);
+    return possible[combinations_.turn(choice, possible.size())];
+  }
+
+  Status dispatch(const Kernel& kernel) override {
+    ++dispatches;
+    if (auto status = intern_all(kernel); !status) {
+      const auto& [code, message] = status.error();
+      return code == ErrorCode::internal ? status : fail(code, "{}: {}", name(), message);
+    }
+    return {};
+  }
+
+  Status reserve(std::uint64_t bytes) override {
+    scratch_bytes = std::max(scratch_bytes, bytes);
+    return {};
+  }
+
+  void check_input(std::size_t input, const IndexCheck& check) override { checks.emplace_back(input, check); }
+  std::uint32_t add_fault_site(const FaultSite&) override { return sites_++; }
+  void use_rows(ValueId state, std::size_t axis, std::int64_t) override {
+    row_axes.emplace_back(state, static_cast<std::int32_t>(axis));
+  }
+
+ private:
+  std::string_view name() const { return parts_.graph.nodes[node_].name(); }
+
+  Status intern_all(const Kernel& kernel) {
+    // What is larger than a grid is found at the largest shapes.
+    TRY(grid_for(kernel.threads, kernel.workgroup, parts_.profile.limits));
+    if (is_fixed_) return kernel.threads == 0 ? Status{} : intern(kernel, kernel.threads);
+    TRY(intern(kernel, 1));
+    return intern(kernel, std::max(kernel.threads, largest_binding(kernel)));
+  }
+
+  Status intern(const Kernel& kernel, std::uint64_t threads) {
+    TRY_ASSIGN(const auto workgroup, workgroup_for(kernel, threads, parts_.profile));
+    return parts_.pipelines.intern(kernel, workgroup, parts_.profile, name());
+  }
+
+  /// No kernel has more threads than its largest buffer has bytes.
+  std::uint64_t largest_binding(const Kernel& kernel) const {
+    std::uint64_t largest = scratch_bytes;
+    for (const auto& b : kernel.bind) {
+      if (b.buffer.kind == BufferRef::Kind::entry) {
+        largest = std::max(largest, parts_.storage.entries[b.buffer.entry].bytes);
+      }
+    }
+    return largest;
+  }
+
+  void remember(const Choice& choice, std::span<const std::size_t> possible) {
+    const auto is_same = [&](const ChoiceMade& made) { return made.node == node_ && made.choice == &choice; };
+    auto found = std::ranges::find_if(parts_.choices.rbegin(), parts_.choices.rend(),
+                                      [&](const ChoiceMade& made) { return made.node != node_ || is_same(made); });
+    if (found == parts_.choices.rend() || !is_same(*found)) {
+      parts_.choices.push_back({&choice, {}, node_});
+      found = parts_.choices.rbegin();
+    }
+    for (auto v : possible) {
+      if (std::ranges::find(found->possible, v) == found->possible.end()) found->possible.push_back(v);
+    }
+  }
+
+  PlanParts& parts_;
+  Combinations& combinations_;
+  std::uint32_t node_;
+  bool is_fixed_;
+  std::uint32_t sites_ = 0;
+};
+
+class Explorer {
+ public:
+  explicit Explorer(PlanParts& parts) : parts_(parts), live_(parts.graph), unknown_(parts.graph.values.size()) {
+    const Graph& g = parts_.graph;
+    needs_.scratch_bytes.resize(g.nodes.size());
+    parts_.fixed.assign(g.values.size(), 0);
+    for (ValueId v = 0; v < g.values.size(); ++v) {
+      const auto* t = g.tensor(v);
+      if (t != nullptr && (t->constant >= 0 || t->fixed)) parts_.fixed[v] = 1;
+    }
+    for (auto v : g.inputs) unknown_[v] = std::holds_alternative<SymInt>(g.values[v]);
+  }
+
+  Result<Needs> run() {
+    for (std::uint32_t n = 0; n < parts_.graph.nodes.size(); ++n) TRY(explore(n));
+    return std::move(needs_);
+  }
+
+ private:
+  std::span<const ValueId> inputs(std::uint32_t n) const { return parts_.operands[n].inputs; }
+
+  Status explore(std::uint32_t n) {
+    const bool reads_data = parts_.operands[n].reads_data;
+    const bool is_fixed = !reads_data && std::ranges::all_of(inputs(n), [&](ValueId v) { return parts_.fixed[v]; });
+    const bool is_unknown = std::ranges::any_of(inputs(n), [&](ValueId v) { return unknown_[v]; });
+    for (auto v : parts_.operands[n].outputs) {
+      if (is_fixed) parts_.fixed[v] = 1;
+    }
+    auto status = lower(n, is_fixed);
+    bool is_guess = false;
+    if (!status && is_unknown && status.error().code != ErrorCode::unsupported) {
+      is_guess = true;
+      status = lower_with_guesses(n, std::move(status).error());
+    }
+    TRY(std::move(status));
+    if (!is_unknown && !reads_data) return {};
+    for (auto v : parts_.operands[n].outputs) {
+      if (const auto* t = parts_.graph.tensor(v)) {
+        unknown_[v] = is_guess || !(live_.shapes[v] == t->shape);
+        live_.shapes[v] = t->shape;
+      } else {
+        unknown_[v] = true;
+      }
+    }
+    return {};
+  }
+
+  /// For every combination of variants.
+  Status lower(std::uint32_t n, bool is_fixed) {
+    const Planned planned{parts_.graph, parts_.profile, parts_.storage, parts_.ops, parts_.fixed};
+    Combinations combinations;
+    std::uint32_t dispatches = 0;
+    bool is_first = true;
+    do {
+      Probe probe(parts_, combinations, n, is_fixed);
+      TRY(Lowering(planned, live_, n, probe).run());
+      needs_.scratch_bytes[n] = std::max(needs_.scratch_bytes[n], probe.scratch_bytes);
+      dispatches = std::max(dispatches, probe.dispatches);
+      if (std::exchange(is_first, false)) {
+        std::ranges::move(probe.checks, std::back_inserter(needs_.checks));
+        std::ranges::move(probe.row_axes, std::back_inserter(needs_.row_axes));
+      }
+    } while (combinations.next());
+    needs_.dispatches += dispatches;
+    return {};
+  }
+
+  /// SymInts that come from the caller's data are not known yet, nor are shapes that they make: zero and the largest
+  /// shapes need not go together. What a node may need does not depend on them, so any that do go together will do.
+  Status lower_with_guesses(std::uint32_t n, Error first) {
+    std::vector<ValueId> ints;
+    std::vector<ValueId> tensors;
+    for (auto v : inputs(n)) {
+      if (unknown_[v]) (parts_.graph.tensor(v) != nullptr ? tensors : ints).push_back(v);
+    }
+    const auto guesses = ints.empty() ? std::vector<std::int64_t>{0} : sizes_near(n);
+    bool found = false;
+    constexpr std::int64_t kAtMost[] = {std::numeric_limits<std::int64_t>::max(), 1, 0};
+    for (const auto most : kAtMost) {
+      for (auto v : tensors) set_at_most(v, most);
+      for (const auto rest : guesses) {
+        for (const auto head : guesses) {
+          if (found || attempts_ == kMostAttempts) break;
+          ++attempts_;
+          for (auto v : ints) live_.ints[v] = rest;
+          if (!ints.empty()) live_.ints[ints.front()] = head;
+          found = lower(n, false).has_value();
+        }
+        if (ints.size() < 2) break;
+      }
+    }
+    for (auto v : tensors) live_.shapes[v] = parts_.graph.tensor(v)->shape;
+    for (auto v : ints) live_.ints[v] = 0;
+    if (found) return {};
+    first.code = ErrorCode::unsupported;
+    return std::unexpected(std::move(first));
+  }
+
+  /// Integers are mostly sizes of tensors.
+  std::vector<std::int64_t> sizes_near(std::uint32_t n) const {
+    constexpr std::size_t kMostGuesses = 16;
+    std::vector<std::int64_t> sizes{0, 1};
+    const auto add = [&](ValueId v) {
+      const auto* t = parts_.graph.tensor(v);
+      for (std::size_t i = 0; t != nullptr && i < t->shape.rank() && sizes.size() < kMostGuesses; ++i) {
+        if (std::ranges::find(sizes, t->shape[i]) == sizes.end()) sizes.push_back(t->shape[i]);
+      }
+    };
+    std::ranges::for_each(parts_.operands[n].outputs, add);
+    std::ranges::for_each(parts_.operands[n].inputs, add);
+    return sizes;
+  }
+
+  void set_at_most(ValueId v, std::int64_t most) {
+    const auto& bound = parts_.graph.tensor(v)->shape;
+    for (std::size_t i = 0; i < bound.rank(); ++i) live_.shapes[v][i] = std::min(bound[i], most);
+  }
+
+  /// A hostile program must not make this take long.
+  static constexpr std::size_t kMostAttempts = 4096;
+
+  PlanParts& parts_;
+  LiveValues live_;
+  std::vector<bool> unknown_;  ///< depends on the caller's data
+  std::size_t attempts_ = 0;
+  Needs needs_;
+};
+
+}  // namespace
+
+Result<Needs> explore(PlanParts& parts) { return Explorer(parts).run(); }
+
+}  // namespace nibble

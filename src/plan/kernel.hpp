@@ -1,0 +1,119 @@
+// A dispatch as an op describes it: a value that owns what it says, so it can be returned, stored and printed. All text
+// in it is static: kernels and ops outlive every plan.
+#pragma once
+
+#include <cstring>
+#include <functional>
+#include <string>
+#include <type_traits>
+
+#include "plan/inline_vector.hpp"
+#include "plan/layout.hpp"
+#include "plan/shader.hpp"
+
+namespace nibble {
+
+/// How a kernel sees a storage buffer: as tensor elements (with generated load and store functions), or raw.
+enum class Elem : std::uint8_t { f32, f16, i32, boolean, u8, i8, words, words4, atomics };
+
+Elem elem_of(DType dtype);
+
+struct BindingFormat {
+  std::string_view name;
+  Access access = Access::read;
+  Elem elem = Elem::f32;
+  std::uint8_t lanes = 4;  ///< elements per load and store
+
+  friend bool operator==(const BindingFormat&, const BindingFormat&) = default;
+};
+
+/// Which buffer is bound. A call finds its number; while a plan is made there are none yet.
+struct BufferRef {
+  enum class Kind : std::uint8_t {
+    entry,    ///< a shard of a tensor's storage
+    scratch,  ///< the node's working memory
+    twin,     ///< where the node's output is written when it is also an input
+    fault,
+  };
+  Kind kind = Kind::entry;
+  std::uint32_t entry = 0;
+  std::uint32_t shard = 0;
+};
+
+/// A storage buffer of a dispatch.
+struct BufferArg {
+  BindingFormat format;
+  BufferRef buffer;
+
+  BufferArg lanes(std::uint8_t n) const {
+    BufferArg b = *this;
+    b.format.lanes = n;
+    return b;
+  }
+  BufferArg raw(Elem elem) const {
+    BufferArg b = *this;
+    b.format.elem = elem;
+    return b;
+  }
+};
+
+struct OverrideValue {
+  std::string_view name;
+  double value = 0;
+
+  friend bool operator==(const OverrideValue&, const OverrideValue&) = default;
+};
+
+/// A slot of a shader, and what fills it.
+struct SlotFill {
+  SlotFill() = default;
+  SlotFill(std::string_view slot, const Shader& filling) : name(slot), module(&filling) {}
+
+  std::string_view name;
+  const Shader* module = nullptr;
+
+  friend bool operator==(const SlotFill&, const SlotFill&) = default;
+};
+
+/// The bytes of a parameter struct, which has the layout of the WGSL struct `Params`.
+class Params {
+ public:
+  Params() = default;
+  template <class T>
+    requires(!std::is_same_v<T, Params>)
+  Params(const T& params) : size_(sizeof(T)) {
+    static_assert(sizeof(T) <= kParamsStride && std::is_trivially_copyable_v<T>);
+    std::memcpy(bytes_.data(), &params, sizeof(T));
+  }
+
+  std::span<const std::byte> bytes() const { return std::span(bytes_).first(size_); }
+
+ private:
+  std::uint32_t size_ = 0;
+  alignas(8) std::array<std::byte, kParamsStride> bytes_{};
+};
+
+/// The buffers of a dispatch, in the order of their bindings.
+using Bindings = InlineVector<BufferArg, kMaxBindings>;
+using Overrides = InlineVector<OverrideValue, 8>;
+using Slots = InlineVector<SlotFill, 6>;
+
+struct Kernel {
+  std::reference_wrapper<const Shader> shader;
+  Bindings bind{};
+  Params params{};
+  std::uint64_t threads = 0;  ///< none: nothing to do in this call
+  std::uint32_t workgroup = 64;
+  bool whole_groups = false;  ///< the threads of a workgroup work together: its size is not to be changed
+  Overrides overrides{};
+  Slots slots{};
+  std::string_view expression{};
+
+  /// Something did not fit the lists above.
+  bool overflowed() const { return bind.overflowed() || overrides.overflowed() || slots.overflowed(); }
+};
+
+/// One line for people.
+std::string to_string(const Kernel& kernel);
+
+}  // namespace nibble

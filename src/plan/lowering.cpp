@@ -1,0 +1,168 @@
+#include "plan/lowering.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "plan/copy.hpp"
+
+namespace nibble {
+
+LiveValues::LiveValues(const Graph& graph)
+    : shapes(graph.values.size()),
+      ints(graph.values.size()),
+      changed(graph.values.size()),
+      host_data(graph.inputs.size()) {
+  for (ValueId v = 0; v < shapes.size(); ++v) {
+    if (const auto* tensor = graph.tensor(v)) shapes[v] = tensor->shape;
+  }
+}
+
+Status Lowering::run() {
+  TRY(op().lower(*this));
+  if (error_) return std::unexpected(*std::exchange(error_, std::nullopt));
+  const auto& storage = planned_.storage;
+  if (storage.needs_twin[node_] == 0) return {};
+  const auto out = planned_.graph.nodes[node_].args.back();
+  return copy_words(*this, {BufferRef::Kind::twin}, {BufferRef::Kind::entry, storage.entry_of[out]},
+                    Size::bytes(live_.shapes[out], planned_.graph.tensor(out)->dtype).unchecked());
+}
+
+Result<std::size_t> Lowering::dim(std::int64_t value, std::size_t rank, std::string_view arg) const {
+  // A scalar counts as having one dimension here, as in torch.
+  const auto n = static_cast<std::int64_t>(std::max<std::size_t>(rank, 1));
+  if (value < -n || value >= n) return fail("{} is {}, but the tensor has {} dimensions", arg, value, rank);
+  return static_cast<std::size_t>(value < 0 ? value + n : value);
+}
+
+Status Lowering::set_shape(Out& out, const Shape& shape) {
+  // Working memory is planned by the single sizes, so none may be larger, even if the elements would fit.
+  const auto& most = bound(out);
+  const auto fits = [](std::int64_t size, std::int64_t largest) { return size >= 0 && size <= largest; };
+  if (!std::ranges::equal(shape, most, fits)) {
+    return fail("{} would have shape {}, but the program makes room for {}", out.arg, shape, most);
+  }
+  out.shape = shape;
+  if (!(live_.shapes[out.id] == shape)) {
+    live_.shapes[out.id] = shape;
+    live_.changed[out.id] = 1;
+  }
+  return {};
+}
+
+void Lowering::set_int(SymIntOut out, std::int64_t value) {
+  if (live_.ints[out.id] == value) return;
+  live_.ints[out.id] = value;
+  live_.changed[out.id] = 1;
+}
+
+bool Lowering::varies(std::initializer_list<const Tensor*> tensors) const {
+  return !std::ranges::all_of(tensors, [&](const Tensor* t) { return is_fixed(*t); });
+}
+
+Extent Lowering::extent(std::uint64_t now, std::uint64_t most, std::initializer_list<const Tensor*> tensors) const {
+  if (!varies(tensors)) return {now};
+  return {now, 0, std::max(now, most)};
+}
+
+Result<std::optional<std::int64_t>> Lowering::host_element(const HostInts& tensor, std::int64_t flat) const {
+  const auto input = entry(tensor).input;
+  if (input < 0) return fail("{} must come straight from a program input", tensor.arg);
+  const auto elements = live_.host_data[static_cast<std::size_t>(input)];
+  if (flat < 0 || static_cast<std::uint64_t>(flat) >= elements.size()) return std::optional<std::int64_t>();
+  return std::optional<std::int64_t>(elements[static_cast<std::size_t>(flat)]);
+}
+
+void Lowering::refuse(std::string sentence) {
+  if (!error_) error_ = Error{ErrorCode::unsupported, fmt::format("{}: {}", name(), sentence)};
+}
+
+BufferArg Lowering::read(std::string_view name, const Tensor& tensor) {
+  const auto& e = entry(tensor);
+  if (e.shards.size() != 1) [[unlikely]] {
+    refuse(fmt::format("{} takes {} bytes, more than one binding on this device shows", tensor.arg, e.bytes));
+  }
+  if (const auto count = Size::of(tensor.shape); !count.fits_u32()) [[unlikely]] {
+    refuse(fmt::format("{} has {} elements, more than 32 bits can count", tensor.arg, count.unchecked()));
+  }
+  return read(name, tensor, ShardPlace{});
+}
+
+BufferArg Lowering::read(std::string_view name, const Tensor& tensor, const ShardPlace& shard) const {
+  return {{name, Access::read, elem_of(tensor.dtype), 4},
+          {BufferRef::Kind::entry, planned_.storage.entry_of[tensor.id], shard.index}};
+}
+
+BufferArg Lowering::write(std::string_view name, const Out& out) {
+  auto arg = read(name, out);
+  arg.format.access = Access::read_write;
+  if (planned_.storage.needs_twin[node_] != 0) arg.buffer = {BufferRef::Kind::twin};
+  return arg;
+}
+
+BufferArg Lowering::update(std::string_view name, const State& state) {
+  auto arg = read(name, state);
+  arg.format.access = Access::read_write;
+  return arg;
+}
+
+Result<Scratch> Lowering::scratch(Size most) {
+  if (!most.valid()) {
+    return nibble::fail(ErrorCode::unsupported, "{}: needs more working memory than 64 bits can count", name());
+  }
+  TRY(sink_.reserve(most.unchecked()));
+  return Scratch{};
+}
+
+bool Lowering::check_on_device(const Ids& indices, std::int64_t rows) {
+  const auto input = entry(indices).input;
+  if (input >= 0) {
+    sink_.check_input(static_cast<std::size_t>(input), {node_, indices.arg, rows});
+    return false;
+  }
+  add_fault_site(indices, rows);
+  return true;
+}
+
+std::int64_t Lowering::pitch(const Sharded& table, const ShardPlace& shard) const {
+  const auto& e = entry(table);
+  if (e.columns != 0) return StorageEntry::pitch(e.shards[shard.index]);
+  return table.rank() == 0 ? 1 : table.shape[table.rank() - 1];
+}
+
+Status Lowering::check_rows(std::int64_t rows, std::initializer_list<const Sharded*> tables) const {
+  for (const auto* table : tables) {
+    const auto& e = entry(*table);
+    const auto& shards = e.shards;
+    if (shards.size() > 1 && e.columns == 0 && table->by_columns) {
+      return fail("{} takes {} bytes, more than one binding on this device shows, and others read it too", table->arg,
+                  e.bytes);
+    }
+    // Of columns there may be more than are used.
+    if (shards.size() > 1 && (shards.back().row_end < rows || (e.columns == 0 && shards.back().row_end != rows))) {
+      return fail("{} is stored in {} parts of {} rows in all, but it is used as {} rows", table->arg, shards.size(),
+                  shards.back().row_end, rows);
+    }
+  }
+  return {};
+}
+
+RowRange Lowering::row_range(std::int64_t rows, std::initializer_list<const Sharded*> tables,
+                             std::int64_t begin) const {
+  RowRange range{begin, rows, {}};
+  std::size_t i = 0;
+  for (const auto* table : tables) {
+    const auto& shards = entry(*table).shards;
+    const auto found =
+        std::ranges::find_if(shards, [&](const Shard& s) { return begin < s.row_end || &s == &shards.back(); });
+    range.shards[i++] = {static_cast<std::uint32_t>(found - shards.begin()), found->row_begin, found->row_end};
+    if (shards.size() > 1) range.end = std::min(range.end, found->row_end);
+  }
+  return range;
+}
+
+Status Lowering::dispatch(const Kernel& kernel) {
+  if (error_) return std::unexpected(*std::exchange(error_, std::nullopt));
+  return sink_.dispatch(kernel);
+}
+
+}  // namespace nibble

@@ -1,0 +1,229 @@
+// What an op's function works with: live shapes, buffers, choices, dispatches. Everything that ops have in common is
+// here, once: errors that name op and argument, the 32-bit guard, shards, faults.
+#pragma once
+
+#include <tuple>
+
+#include "plan/arguments.hpp"
+#include "plan/op.hpp"
+#include "plan/sink.hpp"
+#include "plan/storage.hpp"
+
+namespace nibble {
+
+/// What is known of a graph on a device before anything is lowered. A lowering sees this of a plan, and no more.
+struct Planned {
+  const Graph& graph;
+  const DeviceProfile& profile;
+  const Storage& storage;
+  std::span<const Op* const> ops;       ///< per node
+  std::span<const std::uint8_t> fixed;  ///< per value: its shape, or its number, is the same in every call
+};
+
+/// The shapes and integers of one call.
+struct LiveValues {
+  explicit LiveValues(const Graph& graph);
+
+  std::vector<Shape> shapes;                             ///< of each tensor value; at first the largest
+  std::vector<std::int64_t> ints;                        ///< of each SymInt
+  std::vector<std::uint8_t> changed;                     ///< values that changed since the last call
+  std::vector<std::span<const std::int32_t>> host_data;  ///< per input, where the host has its elements
+};
+
+/// A shard of a table.
+struct ShardPlace {
+  std::uint32_t index = 0;
+  std::int64_t row_begin = 0;
+  std::int64_t row_end = 0;
+};
+
+/// A part of several tables' rows that lies in one shard of each.
+struct RowRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::array<ShardPlace, 4> shards{};
+};
+
+/// The node's working memory.
+class Scratch {
+ public:
+  static BufferArg read(std::string_view name, Elem elem) {
+    return {{name, Access::read, elem, 4}, {BufferRef::Kind::scratch}};
+  }
+  static BufferArg write(std::string_view name, Elem elem) {
+    return {{name, Access::read_write, elem, 4}, {BufferRef::Kind::scratch}};
+  }
+};
+
+class Lowering {
+ public:
+  Lowering(const Planned& planned, LiveValues& live, std::uint32_t node, Sink& sink)
+      : planned_(planned), live_(live), node_(node), sink_(sink) {}
+
+  const DeviceProfile& profile() const { return planned_.profile; }
+  std::uint32_t node() const { return node_; }
+  std::string_view name() const { return planned_.graph.nodes[node_].name(); }
+  const Op& op() const { return *planned_.ops[node_]; }
+
+  /// Lowers the node: its op's function, and what follows it.
+  Status run();
+
+  template <class... Args>
+  [[nodiscard]] std::unexpected<Error> fail(fmt::format_string<Args...> text, Args&&... args) const {
+    return std::unexpected(Error{ErrorCode::invalid_program,
+                                 fmt::format("{}: {}", name(), fmt::format(text, std::forward<Args>(args)...))});
+  }
+  /// A dimension argument in [-rank, rank), made non-negative.
+  Result<std::size_t> dim(std::int64_t value, std::size_t rank, std::string_view arg) const;
+
+  Status set_shape(Out& out, const Shape& shape);
+  void set_int(SymIntOut out, std::int64_t value);
+  /// The largest shape that a tensor can have.
+  const Shape& bound(const Tensor& tensor) const { return planned_.graph.tensor(tensor.id)->shape; }
+  /// Its shape is the same in every call.
+  bool is_fixed(const Tensor& tensor) const { return planned_.fixed[tensor.id] != 0; }
+  /// A number that comes from these tensors' shapes: its range is one value where they are fixed.
+  Extent extent(std::uint64_t now, std::uint64_t most, std::initializer_list<const Tensor*> tensors) const;
+  bool varies(std::initializer_list<const Tensor*> tensors) const;
+  bool is_alias(const Tensor& a, const Tensor& b) const { return planned_.storage.same(a.id, b.id); }
+  /// An element of a tensor that comes straight from a program input, when the host has it.
+  Result<std::optional<std::int64_t>> host_element(const HostInts& tensor, std::int64_t flat) const;
+
+  BufferArg read(std::string_view name, const Tensor& tensor);
+  BufferArg read(std::string_view name, const Tensor& tensor, const ShardPlace& shard) const;
+  BufferArg write(std::string_view name, const Out& out);
+  BufferArg update(std::string_view name, const State& state);
+  static BufferArg fault() { return {{"fault", Access::read_write, Elem::atomics, 1}, {BufferRef::Kind::fault}}; }
+
+  /// Working memory of this node: `most` is what it takes in any call that makes the same choices.
+  Result<Scratch> scratch(Size most);
+
+  /// Rows of `indices` are looked up in a table of `rows` rows. True if the kernel must check them (and report
+  /// faults); false if the host does, because they come straight from an input.
+  bool check_on_device(const Ids& indices, std::int64_t rows);
+  /// Indices that only the kernel checks, because the table's rows change from call to call, or negative indices are
+  /// right: the site's number, for report_fault_at.
+  std::uint32_t add_fault_site(const Tensor& indices, std::int64_t rows) {
+    return sink_.add_fault_site({indices.arg, indices.id, rows});
+  }
+  /// After this call, the first `rows` entries along dimension `axis` of the state are in use.
+  void use_rows(const State& state, std::size_t axis, std::int64_t rows) { sink_.use_rows(state.id, axis, rows); }
+
+  /// Calls `f(RowRange)` for each run of rows that lies in one shard of every table; of columns, in tables that are
+  /// split so.
+  template <class F>
+  Status for_each_row_range(std::int64_t rows, std::initializer_list<const Sharded*> tables, F&& f) {
+    TRY(check_rows(rows, tables));
+    // Without any row, too: somebody must find out that no index is right.
+    std::int64_t row = 0;
+    do {
+      const RowRange range = row_range(rows, tables, row);
+      TRY(f(range));
+      row = range.end;
+    } while (row < rows);
+    return {};
+  }
+  bool is_sharded(const Sharded& table) const { return entry(table).shards.size() > 1; }
+  /// Elements from one row of a matrix to the next in a shard of it.
+  std::int64_t pitch(const Sharded& table, const ShardPlace& shard) const;
+
+  /// The one branch on shape and device that kernels may depend on.
+  const Variant& choose(const Choice& choice, const Facts& facts) {
+    return choice.variants[sink_.choose(choice, facts)];
+  }
+  /// How many dispatches there are may depend on choices alone: one that has nothing to do has no threads.
+  Status dispatch(const Kernel& kernel);
+
+  /// Reads argument `index`; the types are those of arguments.hpp.
+  Status argument(std::size_t index, Tensor& out) const;
+  Status argument(std::size_t index, std::int64_t& out) const;
+  Status argument(std::size_t index, Number& out) const;
+  Status argument(std::size_t index, bool& out) const;
+  Status argument(std::size_t index, Ints& out) const;
+  Status argument(std::size_t index, SymIntOut& out) const;
+  Status argument(std::size_t index, std::string_view& out) const;
+  Status argument(std::size_t index, Tensors& out) const;
+  static Status argument(std::size_t, Ignored&) { return {}; }
+  template <class T>
+  Status argument(std::size_t index, std::optional<T>& out) const {
+    if (std::holds_alternative<Null>(value(index))) return {};
+    return argument(index, out.emplace());
+  }
+
+ private:
+  std::string_view arg(std::size_t index) const { return op().signature.list[index].name; }
+  ValueId id(std::size_t index) const { return planned_.graph.nodes[node_].args[index]; }
+  const Value& value(std::size_t index) const { return planned_.graph.values[id(index)]; }
+  std::unexpected<Error> wrong_kind(std::size_t index, std::string_view wanted) const;
+  const StorageEntry& entry(const Tensor& tensor) const {
+    return planned_.storage.entries[planned_.storage.entry_of[tensor.id]];
+  }
+  void refuse(std::string sentence);
+  Status check_rows(std::int64_t rows, std::initializer_list<const Sharded*> tables) const;
+  RowRange row_range(std::int64_t rows, std::initializer_list<const Sharded*> tables, std::int64_t begin) const;
+
+  const Planned& planned_;
+  LiveValues& live_;
+  std::uint32_t node_;
+  Sink& sink_;
+  std::optional<Error> error_;  ///< of a buffer argument, told by the next dispatch()
+};
+
+/// Reads a node's arguments as the parameters of F, and calls it.
+template <auto F>
+struct Lower;
+template <class... Ts, Status (*F)(Lowering&, Ts...)>
+struct Lower<F> {
+  static Status call(Lowering& op) {
+    std::tuple<std::remove_cvref_t<Ts>...> values;
+    Status status;
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      (void)((status = op.argument(I, std::get<I>(values)), status.has_value()) && ...);
+    }(std::index_sequence_for<Ts...>{});
+    if (!status) [[unlikely]]
+      return status;
+    return std::apply([&](auto&... value) { return F(op, value...); }, values);
+  }
+
+  static consteval Signature signature(std::string_view name, std::string_view names);
+};
+
+/// Not constexpr, so that calling one does not compile.
+void more_names_than_parameters();
+void fewer_names_than_parameters();
+
+template <class... Ts, Status (*F)(Lowering&, Ts...)>
+consteval Signature Lower<F>::signature(std::string_view name, std::string_view names) {
+  Signature made{.op = name};
+  constexpr std::array<Arg, sizeof...(Ts)> kArgs{
+      Arg{{}, role_of<std::remove_cvref_t<Ts>>, is_optional<std::remove_cvref_t<Ts>>}...};
+  static_assert(sizeof...(Ts) <= Signature::kMaxArgs);
+  while (!names.empty()) {
+    if (made.count == sizeof...(Ts)) more_names_than_parameters();
+    const auto comma = std::min(names.find(", "), names.size());
+    const auto arrow = std::min(names.find(" -> "), names.size());
+    made.list[made.count] = kArgs[made.count];
+    made.list[made.count++].name = names.substr(0, std::min(comma, arrow));
+    names.remove_prefix(std::min(comma < arrow ? comma + 2 : arrow + 4, names.size()));
+  }
+  if (made.count != sizeof...(Ts)) fewer_names_than_parameters();
+  return made;
+}
+
+/// A row of a family's table: the op's name, its arguments' names in the order of F's parameters, as
+/// "self, dim -> out", and what docs/ops.md should say about it.
+template <auto F>
+consteval Op op(std::string_view name, std::string_view names, std::string_view notes = {}) {
+  return {.signature = Lower<F>::signature(name, names), .lower = &Lower<F>::call, .expression = {}, .notes = notes};
+}
+
+/// The same with the WGSL that F takes from the row, see Lowering::op().
+template <auto F>
+consteval Op elementwise(std::string_view name, std::string_view names, Expression expression,
+                         std::string_view notes = {}) {
+  Op made = op<F>(name, names, notes);
+  made.expression = expression;
+  return made;
+}
+
+}  // namespace nibble
