@@ -83,7 +83,7 @@ void attention(Report& report, const Model& model, std::uint32_t rows, std::uint
     std::vector<WGPUBuffer> buffers;
     buffers.reserve(d->binding_count);
     for (std::uint32_t i = 0; i < d->binding_count; ++i) buffers.push_back(executor.buffer(d->bindings[i]));
-    ours.emplace_back(device, executor.stepper().pipelines()[d->pipeline], buffers, d->grid, d->params);
+    ours.emplace_back(device, executor.stepper().plan().layout().pipelines[d->pipeline], buffers, d->grid, d->params);
   }
   const auto* first = dispatches.front();
   const WGPUBuffer query = executor.buffer(first->bindings[0]);

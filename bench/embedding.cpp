@@ -78,7 +78,7 @@ void kernels(Report& report, const Model& model, std::uint32_t count, int rounds
   const Dispatch& d = *executor.stepper().dispatches().front();
   std::vector<WGPUBuffer> buffers;
   for (std::uint32_t i = 0; i < d.binding_count; ++i) buffers.push_back(executor.buffer(d.bindings[i]));
-  RawDispatch ours(device, executor.stepper().pipelines()[d.pipeline], buffers, d.grid, d.params);
+  RawDispatch ours(device, executor.stepper().plan().layout().pipelines[d.pipeline], buffers, d.grid, d.params);
 
   const auto grid = [](std::uint32_t threads) {
     const std::uint32_t groups = (threads + 63) / 64;

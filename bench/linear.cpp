@@ -61,7 +61,7 @@ void measure(Report& report, const Model& model, Shape2 shape, std::uint32_t row
   const Dispatch& d = *executor.stepper().dispatches().front();
   std::vector<WGPUBuffer> buffers;
   for (std::uint32_t i = 0; i < d.binding_count; ++i) buffers.push_back(executor.buffer(d.bindings[i]));
-  RawDispatch ours(device, executor.stepper().pipelines()[d.pipeline], buffers, d.grid, d.params);
+  RawDispatch ours(device, executor.stepper().plan().layout().pipelines[d.pipeline], buffers, d.grid, d.params);
 
   const bool is_tile = rows > 8;
   const std::array<std::uint32_t, 4> rung_params{rows, shape.depth, shape.columns, kGroup};

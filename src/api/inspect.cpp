@@ -18,8 +18,7 @@ void count_ops(const Graph& graph, Inspection& facts) {
   for (const auto& node : graph.nodes) {
     const auto [found, is_new] = place.emplace(node.op, facts.ops.size());
     if (is_new) {
-      const bool supported = std::ranges::find(registry, node.op, &OpEntry::name) != registry.end();
-      facts.ops.push_back({node.op, 0, supported});
+      facts.ops.push_back({node.op, 0, find_op(registry, node.op) != nullptr});
     }
     ++facts.ops[found->second].count;
   }

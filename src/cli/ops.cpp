@@ -7,6 +7,17 @@
 #include "ops/registry.hpp"
 
 namespace nibble::cli {
+namespace {
+
+std::string arguments(const Op& op) {
+  std::vector<std::string_view> names;
+  for (const auto& arg : op.signature.args()) {
+    if (arg.role != Role::ignored && !is_output(arg.role)) names.push_back(arg.name);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace
 
 Status ops_command(const OpsOptions& options) {
   if (options.passes) {
@@ -16,21 +27,23 @@ Status ops_command(const OpsOptions& options) {
     return {};
   }
   // Names of our own are what passes make, nothing that a program has.
-  std::vector<OpEntry> registry;
-  std::ranges::copy_if(ops::registry(), std::back_inserter(registry),
-                       [](const OpEntry& op) { return !op.name.starts_with("nibble."); });
+  std::vector<Op> registry;
+  for (const auto& family : ops::registry()) {
+    std::ranges::copy_if(family.ops, std::back_inserter(registry),
+                         [](const Op& op) { return !op.name().starts_with("nibble."); });
+  }
   if (!options.markdown) {
     Table table("lll");
-    table.row({"operator", "types", "notes"});
-    for (const auto& op : registry) table.row({std::string(op.name), std::string(op.dtypes), std::string(op.notes)});
+    table.row({"operator", "arguments", "notes"});
+    for (const auto& op : registry) table.row({std::string(op.name()), arguments(op), std::string(op.notes)});
     print(table.text());
     return {};
   }
   print(
       "# Operators\n\n"
       "What Nibble runs, by the names that the exporter writes. `nibble ops --markdown` prints this page.\n\n"
-      "| operator | types | notes |\n|---|---|---|\n");
-  for (const auto& op : registry) print(fmt::format("| `{}` | {} | {} |\n", op.name, op.dtypes, op.notes));
+      "| operator | arguments | notes |\n|---|---|---|\n");
+  for (const auto& op : registry) print(fmt::format("| `{}` | {} | {} |\n", op.name(), arguments(op), op.notes));
   return {};
 }
 

@@ -16,7 +16,7 @@ Executor::Executor(std::shared_ptr<const ModelResources> model, Numbers numbers)
       device_(*model_->device()),
       layout_(model_->plan()->layout()),
       stepper_(model_->plan()),
-      pipelines_(model_->pipelines().begin(), model_->pipelines().end()),
+      pipelines_(model_->pipelines()),
       converted_(layout_.inputs.size()) {
   step_groups_.reserve(layout_.max_dispatches);
   writes_.reserve(layout_.inputs.size());
@@ -46,14 +46,10 @@ Result<std::unique_ptr<Executor>> Executor::make(std::shared_ptr<const ModelReso
 Status Executor::prepare() {
   if (prepared_version_ == stepper_.version()) return {};
   const auto dispatches = stepper_.dispatches();
-  const auto descs = stepper_.pipelines();
+  const auto& descs = layout_.pipelines;
   if (dispatches.size() > layout_.max_dispatches) {
     return fail(ErrorCode::internal, "a call has {} dispatches, but its layout has room for {}", dispatches.size(),
                 layout_.max_dispatches);
-  }
-  while (pipelines_.size() < descs.size()) {
-    TRY_ASSIGN(auto pipeline, device_.pipeline(descs[pipelines_.size()]));
-    pipelines_.push_back(std::move(pipeline));
   }
   prepared_version_ = 0;
   can_fault_ = std::ranges::any_of(dispatches, [&](const Dispatch* d) { return descs[d->pipeline].reports_faults; });

@@ -105,7 +105,7 @@ class Executor {
   Buffer params_;
   Readback readback_;
 
-  std::vector<std::shared_ptr<const Pipeline>> pipelines_;
+  std::span<const std::shared_ptr<const Pipeline>> pipelines_;  ///< the model's
   std::unordered_map<GroupKey, BindGroup, GroupHash> groups_;
   std::vector<WGPUBindGroup> step_groups_;  ///< of the stepper's dispatches, at prepared_version_
   std::uint64_t prepared_version_ = 0;

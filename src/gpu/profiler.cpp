@@ -88,7 +88,7 @@ Result<std::vector<DispatchTime>> Executor::profile(std::span<const HostOutput> 
     std::memcpy(stamps.data(), bytes.data() + i * sizeof(stamps), sizeof(stamps));
     const auto ticks = stamps[1] > stamps[0] ? stamps[1] - stamps[0] : 0;
     times.push_back({model_->plan()->graph().nodes[dispatches[i]->node].op,
-                     stepper_.pipelines()[dispatches[i]->pipeline].label, static_cast<double>(ticks) * period / 1000});
+                     layout_.pipelines[dispatches[i]->pipeline].label, static_cast<double>(ticks) * period / 1000});
   }
   timer.readback.release();
   return times;

@@ -7,6 +7,7 @@ namespace nibble::ops {
 
 extern const Family kAttention;
 extern const Family kBinary;
+extern const Family kCache;
 extern const Family kCat;
 extern const Family kChooseQparams;
 extern const Family kCompare;

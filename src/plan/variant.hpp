@@ -11,6 +11,7 @@
 
 #include "graph/status.hpp"
 #include "plan/profile.hpp"
+#include "plan/shader.hpp"
 #include "plan/tuning.hpp"
 
 namespace nibble {
@@ -54,6 +55,9 @@ struct When {
 
 /// What one thread, or one workgroup, makes at a time. It reaches kernels as overrides.
 struct Tile {
+  /// As many threads as a CPU adapter runs as one vector.
+  static constexpr std::uint32_t kVector = 0;
+
   std::uint32_t rows = 1;
   std::uint32_t columns = 1;
   std::uint32_t threads = 64;  ///< of a workgroup
@@ -64,7 +68,12 @@ struct Variant {
   When right{};  ///< where its results are right
   When best{};   ///< where it is likely the fastest, and no row above it is
   Tile tile{};
+  const Shader* shader = nullptr;  ///< where each variant has its own
   std::string_view why;
+
+  std::uint32_t threads(const DeviceProfile& profile) const {
+    return tile.threads == Tile::kVector ? profile.vector_lanes() : tile.threads;
+  }
 };
 
 /// The last variant must be right everywhere that none of the others is.

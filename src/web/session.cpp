@@ -9,7 +9,6 @@ namespace nibble::web {
 
 Session::Session(std::shared_ptr<const Plan> plan)
     : stepper_(std::move(plan)),
-      told_pipelines_(stepper_.plan().layout().pipelines.size()),
       host_data_(stepper_.plan().layout().inputs.size()),
       outputs_(stepper_.plan().layout().outputs.size()) {
   dispatches_.reserve(stepper_.plan().layout().max_dispatches);
@@ -41,7 +40,6 @@ Result<const wire::Step*> Session::update() {
     }
   }
   step_.outputs = std::span<const wire::LiveOutput>(outputs_);
-  step_.new_pipelines = {};
   if (version_ == stepper_.version()) return &step_;
 
   dispatches_.clear();
@@ -56,8 +54,6 @@ Result<const wire::Step*> Session::update() {
   step_.version = static_cast<std::uint32_t>(version_);
   step_.dispatches = std::span<const wire::Dispatch>(dispatches_);
   step_.params = std::span(reinterpret_cast<const std::uint8_t*>(params.data()), params.size());
-  step_.new_pipelines = pipelines_.fill(stepper_.pipelines().subspan(told_pipelines_));
-  told_pipelines_ = stepper_.pipelines().size();
   return &step_;
 }
 

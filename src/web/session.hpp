@@ -18,7 +18,7 @@ class Session {
   /// Memory for the elements of an input that the planner reads; they must be there before update().
   Result<const std::int32_t*> host_data(std::size_t input, std::size_t count);
 
-  /// What the next call does. The pipelines that no record named before come with it.
+  /// What the next call does.
   Result<const wire::Step*> update();
 
   Error fault(std::uint32_t node, std::uint32_t position, std::uint32_t value, std::uint32_t site) const;
@@ -27,8 +27,6 @@ class Session {
  private:
   Stepper stepper_;
   std::uint64_t version_ = 0;
-  std::size_t told_pipelines_;
-  PipelineRecords pipelines_;
   std::vector<std::vector<std::int32_t>> host_data_;
   std::vector<wire::Dispatch> dispatches_;
   std::vector<wire::LiveOutput> outputs_;

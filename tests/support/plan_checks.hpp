@@ -13,7 +13,7 @@ namespace nibble::test {
 inline std::string wrong_binding(const Stepper& stepper) {
   const auto& buffers = stepper.plan().layout().buffers;
   for (const auto* d : stepper.dispatches()) {
-    const auto& pipeline = stepper.pipelines()[d->pipeline];
+    const auto& pipeline = stepper.plan().layout().pipelines[d->pipeline];
     for (std::size_t i = 0; i < d->binding_count; ++i) {
       const auto id = d->bindings[i];
       const auto& node = stepper.plan().graph().nodes[d->node];

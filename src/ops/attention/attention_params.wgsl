@@ -1,4 +1,5 @@
 // What all kernels of attention but the merge have in common.
+//! slots: load, mask
 
 struct Params {
   batch: u32,

@@ -1,6 +1,7 @@
 // As attention_rows, where one row is all that shares a key head (a decode step without grouped heads): three idle rows
 // of four would make it slower, not faster.
-// Bindings: query, key, value, result, perhaps mask. Lines: attention_params, query4(), key4(), value4(), bias().
+// Bindings: query, key, value, result, perhaps mask.
+//! uses: attention_params
 
 const FOUR = vec4<u32>(0u, 1u, 2u, 3u);
 

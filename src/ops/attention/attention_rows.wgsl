@@ -2,7 +2,8 @@
 // then the next position) and one part of the keys, eight keys at a time, with an online softmax. Every key and value
 // is loaded once for four rows; queries and sums are met once per eight keys and stay in memory, so that any head size
 // is the same small kernel: arrays in registers would have to be unrolled, which takes drivers many seconds to compile.
-// Bindings: query, key, value, result, perhaps mask. Lines: attention_params, query4(), key4(), value4(), bias().
+// Bindings: query, key, value, result, perhaps mask.
+//! uses: attention_params
 
 fn scores(q0: vec4<f32>, q1: vec4<f32>, q2: vec4<f32>, q3: vec4<f32>, k: vec4<f32>) -> vec4<f32> {
   return vec4<f32>(dot(q0, k), dot(q1, k), dot(q2, k), dot(q3, k));

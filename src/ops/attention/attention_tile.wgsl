@@ -1,7 +1,8 @@
 // Attention for GPUs: a workgroup of 64 lanes has eight query rows that share a key head (its heads first, then the
 // next position) and one part of the keys, 64 keys at a time, with an online softmax. For the scores a lane has a key,
 // for the weighted sum it has a vec4 of the result in as many rows as there are lanes left.
-// Bindings: query, key, value, result, perhaps mask. Lines: attention_params, query4(), key4(), value4(), bias().
+// Bindings: query, key, value, result, perhaps mask.
+//! uses: attention_params
 //
 // On a discrete GPU: every key and value is read from memory once per eight rows, so a decode step with grouped heads
 // reads the cache once: it moves keys * size * 8 bytes per key head and is bound by that; with 64 keys or more per part

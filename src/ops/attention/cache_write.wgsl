@@ -1,5 +1,6 @@
 // Writes new positions into one cache or two (keys and values): one thread makes four neighbouring elements of a cache.
-// Lines: source(), source4(), held4() and put4(), which take the number of the cache.
+// What fills its slot takes the number of the cache.
+//! slots: caches
 //
 // On a discrete GPU: each new element is read once and written once, in whole vec4s by neighbouring lanes; no barrier.
 
@@ -42,4 +43,47 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     }
   }
   put4(cache, quad, values);
+}
+
+//! module: one_cache
+const CACHES = 1u;
+fn source(cache: u32, i: u32) -> f32 {
+  return load_value(i);
+}
+fn source4(cache: u32, i: u32) -> vec4<f32> {
+  return load4_value(i);
+}
+fn held4(cache: u32, i: u32) -> vec4<f32> {
+  return load4_value_cache(i);
+}
+fn put4(cache: u32, i: u32, v: vec4<f32>) {
+  store4_value_cache(i, v);
+}
+
+//! module: two_caches
+const CACHES = 2u;
+fn source(cache: u32, i: u32) -> f32 {
+  if (cache == 0u) {
+    return load_key(i);
+  }
+  return load_value(i);
+}
+fn source4(cache: u32, i: u32) -> vec4<f32> {
+  if (cache == 0u) {
+    return load4_key(i);
+  }
+  return load4_value(i);
+}
+fn held4(cache: u32, i: u32) -> vec4<f32> {
+  if (cache == 0u) {
+    return load4_key_cache(i);
+  }
+  return load4_value_cache(i);
+}
+fn put4(cache: u32, i: u32, v: vec4<f32>) {
+  if (cache == 0u) {
+    store4_key_cache(i, v);
+  } else {
+    store4_value_cache(i, v);
+  }
 }

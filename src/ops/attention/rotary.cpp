@@ -1,15 +1,15 @@
 // Rotary embedding in its three forms, and fused with the write of keys and values to their caches.
 #include <algorithm>
 
-#include "ops/checks.hpp"
-#include "ops/ops.hpp"
+#include "ops/attention/cache.hpp"
+#include "ops/families.hpp"
 #include "wgsl.hpp"
 
 namespace nibble::ops {
 namespace {
 
 /// The last lane of each is something that all targets share (see the kernel).
-struct Params {
+struct RotaryParams {
   std::array<std::uint32_t, 4> quads{};
   std::array<std::uint32_t, 4> first{};
   std::array<std::uint32_t, 4> heads{};
@@ -17,47 +17,12 @@ struct Params {
   std::array<std::uint32_t, 4> counts{};
 };
 
-std::uint32_t narrow(std::int64_t value) { return static_cast<std::uint32_t>(value); }
-
-constexpr std::string_view kOneSource =
-    "fn source(which: u32, i: u32) -> f32 { return load_x(i); }\n"
-    "fn source4(which: u32, i: u32) -> vec4<f32> { return load4_x(i); }";
-constexpr std::string_view kTwoSources =
-    "fn source(which: u32, i: u32) -> f32 { if (which == 0u) { return load_x(i); } return load_y(i); }\n"
-    "fn source4(which: u32, i: u32) -> vec4<f32> { if (which == 0u) { return load4_x(i); } return load4_y(i); }";
-constexpr std::string_view kThreeSources =
-    "fn source(which: u32, i: u32) -> f32 {\n"
-    "  if (which == 0u) { return load_x(i); } if (which == 1u) { return load_y(i); } return load_z(i);\n"
-    "}\n"
-    "fn source4(which: u32, i: u32) -> vec4<f32> {\n"
-    "  if (which == 0u) { return load4_x(i); } if (which == 1u) { return load4_y(i); } return load4_z(i);\n"
-    "}";
-constexpr std::string_view kOneTarget =
-    "fn held4(which: u32, i: u32) -> vec4<f32> { return vec4<f32>(0.0); }\n"
-    "fn put4(which: u32, i: u32, v: vec4<f32>) { store4_x_out(i, v); }";
-constexpr std::string_view kTwoTargets =
-    "fn held4(which: u32, i: u32) -> vec4<f32> { return vec4<f32>(0.0); }\n"
-    "fn put4(which: u32, i: u32, v: vec4<f32>) { if (which == 0u) { store4_x_out(i, v); } else { store4_y_out(i, v); } "
-    "}";
-constexpr std::string_view kCacheTargets =
-    "fn held4(which: u32, i: u32) -> vec4<f32> {\n"
-    "  if (which == 1u) { return load4_key_cache(i); } if (which == 2u) { return load4_value_cache(i); }\n"
-    "  return vec4<f32>(0.0);\n"
-    "}\n"
-    "fn put4(which: u32, i: u32, v: vec4<f32>) {\n"
-    "  if (which == 0u) { store4_x_out(i, v); } else if (which == 1u) { store4_key_cache(i, v); }\n"
-    "  else { store4_value_cache(i, v); }\n"
-    "}";
-constexpr std::string_view kTables =
-    "fn cos_at(i: u32) -> f32 { return load_cosines(i); }\n"
-    "fn sin_at(i: u32) -> f32 { return load_sines(i); }";
-constexpr std::string_view kOneTable =
-    "fn cos_at(i: u32) -> f32 { return load_frequencies(2u * i); }\n"
-    "fn sin_at(i: u32) -> f32 { return load_frequencies(2u * i + 1u); }";
-
-Status expect_floats(const OpContext& op, std::initializer_list<const Tensor*> tensors) {
-  for (const auto* t : tensors) TRY(check_float(op, *t));
-  return {};
+/// Kernels are planned for the size of the program's heads and tables.
+Status check_last_dim(const Lowering& op, const Tensor& t) {
+  const auto& bound = op.bound(t);
+  if (t.rank() == 0 || t.shape[t.rank() - 1] == bound[t.rank() - 1]) return {};
+  return op.fail("{} has shape {}, but the program is made for a last dimension of {}", t.arg, t.shape,
+                 bound[t.rank() - 1]);
 }
 
 /// How heads of `size` elements turn by tables whose row is `first_row` for the first position.
@@ -71,8 +36,8 @@ struct Rotation {
   /// Whole vec4s turn together.
   bool by_quads() const { return size % 4 == 0 && width % (halves ? 8 : 4) == 0; }
 
-  Params params() const {
-    Params p;
+  RotaryParams params() const {
+    RotaryParams p;
     p.quads[3] = narrow(size);
     p.first[3] = narrow(width);
     p.heads[3] = narrow(positions);
@@ -82,7 +47,7 @@ struct Rotation {
 };
 
 /// Target `which` takes `count` elements from element `begin` of its buffer on.
-void add_target(Params& p, std::size_t which, std::uint64_t begin, std::uint64_t count, std::int64_t heads) {
+void add_target(RotaryParams& p, std::size_t which, std::uint64_t begin, std::uint64_t count, std::int64_t heads) {
   p.first[which] = static_cast<std::uint32_t>(begin / 4);
   p.skip[which] = static_cast<std::uint32_t>(begin % 4);
   p.counts[which] = static_cast<std::uint32_t>(count);
@@ -90,17 +55,29 @@ void add_target(Params& p, std::size_t which, std::uint64_t begin, std::uint64_t
   p.heads[which] = narrow(heads);
 }
 
-std::uint64_t threads_of(const Params& p) { return std::uint64_t{p.quads[0]} + p.quads[1] + p.quads[2]; }
+std::uint64_t threads_of(const RotaryParams& p) { return std::uint64_t{p.quads[0]} + p.quads[1] + p.quads[2]; }
+
+Kernel kernel(const Rotation& r, const RotaryParams& params, const Bindings& bind, const Shader& sources,
+              const Shader& targets, const Shader& tables) {
+  return {.shader = wgsl::rotary,
+          .bind = bind,
+          .params = params,
+          .threads = threads_of(params),
+          .overrides = {{"HALVES", r.halves ? 1.0 : 0.0}, {"QUADS", r.by_quads() ? 1.0 : 0.0}},
+          .slots = {{"sources", sources}, {"targets", targets}, {"tables", tables}}};
+}
 
 /// Checks the tables and says how `x` [batch, positions, heads, size] turns by them.
-Result<Rotation> rotation_of(const OpContext& op, const Tensor& x, const Tensor& cosines, const Tensor& sines,
+Result<Rotation> rotation_of(const Lowering& op, const Tensor& x, const Tensor& cosines, const Tensor& sines,
                              std::int64_t start, std::string_view start_arg, bool halves) {
-  TRY(expect_floats(op, {&x, &cosines, &sines}));
+  TRY(check_floats(op, {&x, &cosines, &sines}));
   if (x.rank() != 4) return op.fail("{} must have 4 dimensions, but its shape is {}", x.arg, x.shape);
   if (cosines.rank() == 0 || !(cosines.shape == sines.shape)) {
     return op.fail("{} has shape {} and {} has {}, but they must be tables of one shape", cosines.arg, cosines.shape,
                    sines.arg, sines.shape);
   }
+  TRY(check_last_dim(op, x));
+  TRY(check_last_dim(op, cosines));
   Rotation r{.size = x.shape[3], .positions = x.shape[1], .first_row = start, .halves = halves};
   const std::int64_t columns = cosines.shape[cosines.rank() - 1];
   r.width = halves ? columns : 2 * columns;
@@ -117,106 +94,104 @@ Result<Rotation> rotation_of(const OpContext& op, const Tensor& x, const Tensor&
   return r;
 }
 
-Status rotate_pair(OpContext& op, const Tensor& xq, const Tensor& xk, const Tensor& cosines, const Tensor& sines,
+Status rotate_pair(Lowering& op, const Tensor& xq, const Tensor& xk, const Tensor& cosines, const Tensor& sines,
                    std::int64_t start, const Outs& outs, bool halves) {
   if (outs.size() != 2) return op.fail("has {} outputs, but it must have 2", outs.size());
   TRY_ASSIGN(const auto r, rotation_of(op, xq, cosines, sines, start, "start_pos", halves));
-  TRY(expect_floats(op, {&xk}));
+  TRY(check_floats(op, {&xk}));
   if (xk.rank() != 4 || xk.shape[0] != xq.shape[0] || xk.shape[1] != xq.shape[1] || xk.shape[3] != xq.shape[3]) {
     return op.fail("xq has shape {}, but xk has {}", xq.shape, xk.shape);
   }
-  Params params = r.params();
+  RotaryParams params = r.params();
   Bindings bind{};
   std::uint32_t count = 0;
   for (std::size_t i = 0; i < 2; ++i) {
     if (!outs.has(i)) continue;
     const Tensor& x = i == 0 ? xq : xk;
     Out out = outs[i];
-    TRY(expect_floats(op, {&out}));
+    TRY(check_float(op, out));
     TRY(op.set_shape(out, x.shape));
     add_target(params, count, 0, Size::of(x.shape).unchecked(), x.shape[2]);
-    bind.add(op.read(count == 0 ? "x" : "y", x)).add(op.write(count == 0 ? "x_out" : "y_out", out));
+    bind.push_back(op.read(count == 0 ? "x" : "y", x));
+    bind.push_back(op.write(count == 0 ? "x_out" : "y_out", out));
     ++count;
   }
-  bind.add(op.read("cosines", cosines)).add(op.read("sines", sines));
-  return op.dispatch(
-      {.shader = wgsl::rotary,
-       .bind = bind,
-       .params = params_of(params),
-       .threads = threads_of(params),
-       .overrides = {{"HALVES", halves ? 1.0 : 0.0}, {"QUADS", r.by_quads() ? 1.0 : 0.0}},
-       .lines = {count == 2 ? kTwoSources : kOneSource, count == 2 ? kTwoTargets : kOneTarget, kTables}});
+  bind.push_back(op.read("cosines", cosines));
+  bind.push_back(op.read("sines", sines));
+  return op.dispatch(kernel(r, params, bind, count == 2 ? wgsl::two_sources : wgsl::one_source,
+                            count == 2 ? wgsl::two_targets : wgsl::one_target, wgsl::two_tables));
 }
 
-}  // namespace
-
-Status apply_rotary_emb(OpContext& op) {
-  TRY_BIND((xq, xk, cosines, sines, outs),
-           op.args<Tensor, Tensor, Tensor, Tensor, Outs>({"xq", "xk", "freqs_cos", "freqs_sin", "out"}));
+Status apply_rotary_emb(Lowering& op, const Tensor& xq, const Tensor& xk, const Tensor& cosines, const Tensor& sines,
+                        const Outs& outs) {
   return rotate_pair(op, xq, xk, cosines, sines, 0, outs, false);
 }
 
-Status apply_rotary_emb_hf(OpContext& op) {
-  TRY_BIND((xq, xk, cosines, sines, start, outs), op.args<Tensor, Tensor, Tensor, Tensor, std::int64_t, Outs>(
-                                                      {"xq", "xk", "freqs_cos", "freqs_sin", "start_pos", "out"}));
+Status apply_rotary_emb_hf(Lowering& op, const Tensor& xq, const Tensor& xk, const Tensor& cosines, const Tensor& sines,
+                           std::int64_t start, const Outs& outs) {
   return rotate_pair(op, xq, xk, cosines, sines, start, outs, true);
 }
 
-Status apply_rotary_emb_interleaved(OpContext& op) {
-  TRY_BIND((x, frequencies, out), op.args<Tensor, Tensor, Out>({"x", "freqs_cis", "out"}));
-  TRY(expect_floats(op, {&x, &frequencies, &out}));
+Status apply_rotary_emb_interleaved(Lowering& op, const Tensor& x, const Tensor& frequencies, Out& out) {
+  TRY(check_floats(op, {&x, &frequencies, &out}));
   if (x.rank() != 3) return op.fail("x must have 3 dimensions, but its shape is {}", x.shape);
   if (x.shape[2] % 2 != 0) return op.fail("x has {} channels, but they must be pairs", x.shape[2]);
   if (frequencies.numel() != x.shape[1] * x.shape[2]) {
     return op.fail("freqs_cis has shape {}, but {} positions of {} channels need {} elements", frequencies.shape,
                    x.shape[1], x.shape[2], x.shape[1] * x.shape[2]);
   }
+  TRY(check_last_dim(op, x));
   TRY(op.set_shape(out, x.shape));
   const Rotation r{.size = x.shape[2], .width = x.shape[2], .positions = x.shape[1]};
-  Params params = r.params();
+  RotaryParams params = r.params();
   add_target(params, 0, 0, Size::of(x.shape).unchecked(), 1);
-  return op.dispatch({.shader = wgsl::rotary,
-                      .bind = {op.read("x", x), op.read("frequencies", frequencies), op.write("x_out", out)},
-                      .params = params_of(params),
-                      .threads = threads_of(params),
-                      .overrides = {{"HALVES", 0}, {"QUADS", r.by_quads() ? 1.0 : 0.0}},
-                      .lines = {kOneSource, kOneTarget, kOneTable}});
+  return op.dispatch(kernel(r, params, {op.read("x", x), op.read("frequencies", frequencies), op.write("x_out", out)},
+                            wgsl::one_source, wgsl::one_target, wgsl::one_table));
 }
 
-Status rope_update_cache(OpContext& op) {
-  TRY_BIND(
-      (xq, xk, value, cosines, sines, key_cache, value_cache, start, table_start, form, out),
-      op.args<Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, std::int64_t, std::int64_t, std::int64_t, Out>(
-          {"xq", "xk", "value", "freqs_cos", "freqs_sin", "key_cache", "value_cache", "start_pos", "rope_start", "form",
-           "out"}));
-  if (form != 0 && form != 1) return op.fail("form is {}, but it must be 0 or 1", form);
+Status rope_update_cache(Lowering& op, const Tensor& xq, const Tensor& xk, const Tensor& value, const Tensor& cosines,
+                         const Tensor& sines, const State& key_cache, const State& value_cache, std::int64_t start,
+                         std::int64_t table_start, bool halves, Out& out) {
   // First: of a position past the end, the tables show only that their slice came out short.
   TRY(check_cache_write(op, xk, key_cache, start));
   TRY(check_cache_write(op, value, value_cache, start));
-  const bool halves = form == 1;
   TRY_ASSIGN(const auto r, rotation_of(op, xq, cosines, sines, table_start, "rope_start", halves));
-  TRY(expect_floats(op, {&xk, &value, &key_cache, &value_cache, &out}));
+  TRY(check_floats(op, {&xk, &value, &key_cache, &value_cache, &out}));
   if (xq.shape[0] != 1 || xk.rank() != 4 || !(xk.shape == Shape{1, r.positions, xk.shape[2], r.size}) ||
       !(value.shape == xk.shape)) {
     return op.fail("xq has shape {}, xk {} and value {}, but they must agree and have a batch of 1", xq.shape, xk.shape,
                    value.shape);
   }
   TRY(op.set_shape(out, xq.shape));
-  Params params = r.params();
+  RotaryParams params = r.params();
   const std::uint64_t row = Size::from_signed(xk.shape[2] * r.size).unchecked();
   const std::uint64_t begin = row * static_cast<std::uint64_t>(start);
   const std::uint64_t count = row * static_cast<std::uint64_t>(r.positions);
   add_target(params, 0, 0, Size::of(xq.shape).unchecked(), xq.shape[2]);
   add_target(params, 1, begin, count, xk.shape[2]);
   add_target(params, 2, begin, count, xk.shape[2]);
-  return op.dispatch({.shader = wgsl::rotary,
-                      .bind = {op.read("x", xq), op.read("y", xk), op.read("z", value), op.read("cosines", cosines),
-                               op.read("sines", sines), op.write("x_out", out), op.update("key_cache", key_cache),
-                               op.update("value_cache", value_cache)},
-                      .params = params_of(params),
-                      .threads = threads_of(params),
-                      .overrides = {{"HALVES", halves ? 1.0 : 0.0}, {"QUADS", r.by_quads() ? 1.0 : 0.0}},
-                      .lines = {kThreeSources, kCacheTargets, kTables}});
+  return op.dispatch(kernel(
+      r, params,
+      {op.read("x", xq), op.read("y", xk), op.read("z", value), op.read("cosines", cosines), op.read("sines", sines),
+       op.write("x_out", out), op.update("key_cache", key_cache), op.update("value_cache", value_cache)},
+      wgsl::three_sources, wgsl::cache_targets, wgsl::two_tables));
 }
+
+constexpr Op kOps[] = {
+    op<apply_rotary_emb>("et_vk.apply_rotary_emb.default", "xq, xk, freqs_cos, freqs_sin -> out",
+                         "adjacent pairs; any even head size"),
+    op<apply_rotary_emb_hf>("et_vk.apply_rotary_emb_hf.default", "xq, xk, freqs_cos, freqs_sin, start_pos -> out",
+                            "halves, of whole heads or of their first part"),
+    op<apply_rotary_emb_interleaved>("et_vk.apply_rotary_emb_interleaved.default", "x, freqs_cis -> out",
+                                     "frequencies of any rank"),
+    op<rope_update_cache>("nibble.rope_update_cache",
+                          "xq, xk, value, freqs_cos, freqs_sin, key_cache, value_cache, start_pos, rope_start, "
+                          "is_halves -> out",
+                          "made by a pass: rotary embedding with the write to both caches"),
+};
+
+}  // namespace
+
+const Family kRotary{"rotary", kOps};
 
 }  // namespace nibble::ops

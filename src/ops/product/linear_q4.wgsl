@@ -1,4 +1,4 @@
-// A product with 4-bit weights for CPU adapters: a thread makes 1 row by 16 columns, or 8 rows by 32 (WIDE), in
+// A product with 4-bit weights for CPU adapters: a thread makes 1 row by 16 columns, or 8 rows by 32, in
 // registers, with no barrier. Depth and group size are multiples of 32, so a step takes a vec4 of words (32 nibbles of
 // one group) from every column. On such an adapter each lane loads by itself, and a load takes as long as 20 to 30
 // multiplications: x is loaded once for all columns, where there are subgroups once for four threads (row_at()), and a
@@ -8,9 +8,9 @@
 // columns, which is exact. The -8 of all nibbles together is -8 times the sum of x; the scale of a group comes last.
 // Sums are written as dot products, because the compilers then keep one sum at a time in a register.
 // Bindings: x, weight (words4), scales, ...
-// Lines: product_params, rows (X), linear_q4_row or linear_q4_rows, row_at() with Lane, finish(), put().
+//! uses: product_params, product_write
+//! slots: rows, tile, x
 
-override WIDE: u32 = 0u;
 override SCALES_ALIGNED: u32 = 0u;
 
 // x of one row at 32 neighbouring k, and eight times its sum.
@@ -26,7 +26,7 @@ struct Columns {
   d: array<vec4<f32>, 8>,
   scales: vec4<f32>,
 }
-// Of a thread's rows, the first half and, where it is WIDE, the second.
+// Of a thread's rows, the first half and, where there are several, the second.
 struct Step {
   a: Rows,
   b: Rows,
@@ -78,7 +78,7 @@ fn add_columns(sums: Sums, i: u32, scale: u32, x: Step) -> Sums {
   let pitch = params.depth >> 5u;
   let w = Columns(column(i), column(i + pitch), column(i + 2u * pitch), column(i + 3u * pitch), scales_at(scale));
   var result = Sums(add_rows(sums.a, w, x.a), X());
-  if (WIDE == 1u) {
+  if (TILE_ROWS > 1u) {
     result.b = add_rows(sums.b, w, x.b);
   }
   return result;
@@ -98,8 +98,8 @@ fn main(@builtin(local_invocation_index) index: u32, @builtin(workgroup_id) id: 
   if (batch >= params.batches) {
     return;
   }
-  let row = group / across % params.row_tiles * select(1u, 2u, WIDE == 1u) * ROWS;
-  var place = place_at(batch, row, group % across * WG + index, select(16u, 32u, WIDE == 1u));
+  let row = group / across % params.row_tiles * TILE_ROWS;
+  var place = place_at(batch, row, group % across * WG + index);
   let pitch = params.depth >> 5u;
   let group_steps = params.group_size >> 5u;
   // Neither these nor the sums are arrays: to index one, or to write out all that is to be written, costs compilers
@@ -126,7 +126,7 @@ fn main(@builtin(local_invocation_index) index: u32, @builtin(workgroup_id) id: 
     var sum7 = Sums();
     for (var k = 0u; k < pitch; k++) {
       var x = Step(rows_at(place, 32u * k, lane), Rows());
-      if (WIDE == 1u) {
+      if (TILE_ROWS > 1u) {
         x.b = rows_at(below(place), 32u * k, lane);
       }
       let scale = s.scales_first + k / group_steps * s.scales_pitch + place.column;
@@ -135,7 +135,7 @@ fn main(@builtin(local_invocation_index) index: u32, @builtin(workgroup_id) id: 
       sum1 = add_columns(sum1, i + 4u * pitch, scale + 4u, x);
       sum2 = add_columns(sum2, i + 8u * pitch, scale + 8u, x);
       sum3 = add_columns(sum3, i + 12u * pitch, scale + 12u, x);
-      if (WIDE == 1u) {
+      if (TILE_ROWS > 1u) {
         sum4 = add_columns(sum4, i + 16u * pitch, scale + 16u, x);
         sum5 = add_columns(sum5, i + 20u * pitch, scale + 20u, x);
         sum6 = add_columns(sum6, i + 24u * pitch, scale + 24u, x);
@@ -153,10 +153,10 @@ fn main(@builtin(local_invocation_index) index: u32, @builtin(workgroup_id) id: 
       gate7 = sum7;
       continue;
     }
-    for (var block = 0u; block < select(4u, 8u, WIDE == 1u); block++) {
+    for (var block = 0u; block < TILE_COLUMNS / 4u; block++) {
       let at = place.column + 4u * block;
       write_rows(place, at, gate0.a, sum0.a);
-      if (WIDE == 1u) {
+      if (TILE_ROWS > 1u) {
         write_rows(below(place), at, gate0.b, sum0.b);
       }
       gate0 = gate1;

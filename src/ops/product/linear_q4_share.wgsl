@@ -1,5 +1,6 @@
 // How a thread of linear_q4 comes to x: it loads a quarter, and four neighbours pass theirs to each other. WebGPU's
 // subgroups have four threads or more.
+//! needs: subgroups
 
 struct Lane {
   @builtin(subgroup_invocation_id) in_subgroup: u32,

@@ -1,14 +1,14 @@
 // Products of float matrices: linear, mm, bmm, addmm.
-#include "ops/ops.hpp"
-#include "ops/product.hpp"
+#include "ops/families.hpp"
+#include "ops/product/product.hpp"
 
 namespace nibble::ops {
 namespace {
 
 /// self [batches, rows, depth] times mat2 [batches, depth, columns]; the batch dimension may be missing.
-Status multiply_matrices(OpContext& op, const Tensor& self, const Tensor& mat2, std::size_t rank,
+Status multiply_matrices(Lowering& op, const Tensor& self, const Columns& mat2, std::size_t rank,
                          const std::optional<Tensor>& addend, float beta, float alpha, Out& out) {
-  for (const Tensor* t : {&self, &mat2, static_cast<const Tensor*>(&out)}) TRY(check_float(op, *t));
+  TRY(check_floats(op, {&self, &mat2, &out}));
   if (self.rank() != rank || mat2.rank() != rank) {
     return op.fail("{} and {} must have {} dimensions, but their shapes are {} and {}", self.arg, mat2.arg, rank,
                    self.shape, mat2.shape);
@@ -24,11 +24,14 @@ Status multiply_matrices(OpContext& op, const Tensor& self, const Tensor& mat2, 
   TRY(op.set_shape(out, shape));
 
   // Elements are counted in 32 bits, which op.read() checks; so are rows and columns then.
-  Product p{.weights = Weights::columns, .x = op.read("x", self)};
+  Product p{.rows = op.extent(narrow(rows), narrow(op.bound(self)[rank - 2]), {&self}),
+            .varies = op.varies({&mat2}),
+            .weights = Weights::columns,
+            .x = op.read("x", self)};
   auto& params = p.params;
-  params.rows = static_cast<std::uint32_t>(rows);
-  params.depth = static_cast<std::uint32_t>(depth);
-  params.batches = rank == 3 ? static_cast<std::uint32_t>(self.shape[0]) : 1;
+  params.rows = narrow(rows);
+  params.depth = narrow(depth);
+  params.batches = rank == 3 ? narrow(self.shape[0]) : 1;
   params.alpha = alpha;
   params.beta = beta;
   if (addend) {
@@ -41,70 +44,69 @@ Status multiply_matrices(OpContext& op, const Tensor& self, const Tensor& mat2, 
       return op.fail("{} has shape {}, which does not broadcast to {}", addend->arg, addend->shape, shape);
     }
     params.addend_column = size(1) == 1 ? 0 : 1;
-    params.addend_row = size(2) == 1 ? 0 : static_cast<std::uint32_t>(size(1));
+    params.addend_row = size(2) == 1 ? 0 : narrow(size(1));
     p.addend = op.read("addend", *addend);
   }
   p.results[0] = op.write("result", out);
   return op.for_each_row_range(columns, {&mat2}, [&](const RowRange& range) {
     const auto& shard = range.shards[0];
     p.weight = op.read("weight", mat2, shard);
-    params.weight_pitch = static_cast<std::uint32_t>(op.pitch(mat2, shard));
+    params.weight_pitch = narrow(op.pitch(mat2, shard));
     params.weight_batch = params.depth * params.weight_pitch;
-    params.sections[0] = {.width = static_cast<std::uint32_t>(range.end - range.begin),
-                          .result_first = static_cast<std::uint32_t>(range.begin),
-                          .result_width = static_cast<std::uint32_t>(columns)};
+    params.sections[0] = {
+        .width = narrow(range.end - range.begin), .result_first = narrow(range.begin), .result_width = narrow(columns)};
     return multiply(op, p);
   });
 }
 
-}  // namespace
-
-Status mm(OpContext& op) {
-  TRY_BIND((self, mat2, out), op.args<Tensor, Tensor, Out>({"self", "mat2", "out"}));
+Status mm(Lowering& op, const Tensor& self, const Columns& mat2, Out& out) {
   return multiply_matrices(op, self, mat2, 2, {}, 0, 1, out);
 }
 
-Status bmm(OpContext& op) {
-  TRY_BIND((self, mat2, out), op.args<Tensor, Tensor, Out>({"self", "mat2", "out"}));
+Status bmm(Lowering& op, const Tensor& self, const Columns& mat2, Out& out) {
   return multiply_matrices(op, self, mat2, 3, {}, 0, 1, out);
 }
 
-Status addmm(OpContext& op) {
-  TRY_BIND((self, mat1, mat2, beta, alpha, out),
-           op.args<Tensor, Tensor, Tensor, Number, Number, Out>({"self", "mat1", "mat2", "beta", "alpha", "out"}));
+Status addmm(Lowering& op, const Tensor& self, const Tensor& mat1, const Columns& mat2, const Number& beta,
+             const Number& alpha, Out& out) {
   // With beta 0, self does not count, not even where it is infinite or no number.
   const auto addend = beta.value == 0 ? std::nullopt : std::optional(self);
   return multiply_matrices(op, mat1, mat2, 2, addend, static_cast<float>(beta.value), static_cast<float>(alpha.value),
                            out);
 }
 
-Status linear(OpContext& op) {
-  TRY_BIND((input, weight, bias, out),
-           op.args<Tensor, Tensor, std::optional<Tensor>, Out>({"input", "weight", "bias", "out"}));
+Status linear(Lowering& op, const Tensor& input, const Table& weight, const std::optional<Tensor>& bias, Out& out) {
   TRY(check_float(op, weight));
   if (weight.rank() != 2) return op.fail("weight must have 2 dimensions, but its shape is {}", weight.shape);
   const std::int64_t columns = weight.shape[0];
-  TRY_ASSIGN(const auto rows, rows_of(op, input, weight.shape[1]));
+  TRY_ASSIGN(auto p, product_of(op, input, weight, weight.shape[1]));
   TRY(set_width(op, input, columns, out));
-  if (bias) {
-    TRY(check_float(op, *bias));
-    if (bias->numel() < columns) return op.fail("bias has shape {}, but weight has {} rows", bias->shape, columns);
-  }
+  TRY(check_bias(op, bias, columns, fmt::format("weight has {} rows", columns)));
   TRY_ASSIGN(const auto width, narrow(op, Size::from_signed(columns), "weight"));
-  TRY_ASSIGN(const auto depth, narrow(op, Size::from_signed(weight.shape[1]), "weight"));
+  TRY_ASSIGN(p.params.weight_pitch, narrow(op, Size::from_signed(weight.shape[1]), "weight"));
+  if (bias) p.addend = op.read("addend", *bias);
+  p.results[0] = op.write("result", out);
   return op.for_each_row_range(columns, {&weight}, [&](const RowRange& range) {
-    Product p{.weights = Weights::rows, .x = op.read("x", input), .weight = op.read("weight", weight, range.shards[0])};
-    p.params.rows = rows;
-    p.params.depth = depth;
-    p.params.weight_pitch = depth;
-    p.params.sections[0] = {.width = static_cast<std::uint32_t>(range.end - range.begin),
-                            .weight_first = static_cast<std::uint32_t>(range.begin - range.shards[0].row_begin),
-                            .result_first = static_cast<std::uint32_t>(range.begin),
+    p.weight = op.read("weight", weight, range.shards[0]);
+    p.params.sections[0] = {.width = narrow(range.end - range.begin),
+                            .weight_first = narrow(range.begin - range.shards[0].row_begin),
+                            .result_first = narrow(range.begin),
                             .result_width = width};
-    if (bias) p.addend = op.read("addend", *bias);
-    p.results[0] = op.write("result", out);
     return multiply(op, p);
   });
 }
+
+constexpr std::string_view kAnySize = "constant matrices of any size";
+
+constexpr Op kOps[] = {
+    op<linear>("aten.linear.default", "input, weight, bias -> out", "any rank; weights of any size"),
+    op<mm>("aten.mm.default", "self, mat2 -> out", kAnySize),
+    op<bmm>("aten.bmm.default", "self, mat2 -> out", kAnySize),
+    op<addmm>("aten.addmm.default", "self, mat1, mat2, beta, alpha -> out", "self broadcasts; matrices of any size"),
+};
+
+}  // namespace
+
+const Family kMatmul{"matmul", kOps};
 
 }  // namespace nibble::ops

@@ -1,259 +1,233 @@
-#include "ops/product.hpp"
+#include "ops/product/product.hpp"
+
+#include <algorithm>
 
 #include "wgsl.hpp"
 
 namespace nibble::ops {
 namespace {
 
-// X is x at four k, or sums at four columns: of one row, or of four.
-constexpr std::string_view kOneRow =
-    "alias X = vec4<f32>;\n"
-    "const ROWS = 1u;\n"
-    "fn x_rows(p: Place, k: u32) -> X { return quad(p.batch, p.row, k); }\n"
-    "fn write_rows(p: Place, column: u32, gates: X, sums: X) { write(p, p.row, column, gates, sums); }\n";
-constexpr std::string_view kFourRows =
-    "alias X = mat4x4<f32>;\n"
-    "const ROWS = 4u;\n"
-    "fn x_rows(p: Place, k: u32) -> X {\n"
-    "  return X(quad(p.batch, p.row, k), quad(p.batch, p.row + 1u, k), quad(p.batch, p.row + 2u, k),\n"
-    "           quad(p.batch, p.row + 3u, k));\n"
-    "}\n"
-    "fn write_rows(p: Place, column: u32, gates: X, sums: X) {\n"
-    "  write(p, p.row, column, gates[0], sums[0]);\n"
-    "  write(p, p.row + 1u, column, gates[1], sums[1]);\n"
-    "  write(p, p.row + 2u, column, gates[2], sums[2]);\n"
-    "  write(p, p.row + 3u, column, gates[3], sums[3]);\n"
-    "}\n";
+constexpr std::uint32_t kWords = 1;  // 4-bit weights are read by whole words: 32 nibbles, all of one group
+constexpr std::uint32_t kFlat = 2;   // float16 rows that are no whole quads: one thread must make what lies in a word
+constexpr std::uint32_t kAligned = 4;
 
-// finish() works on four columns of one row; params.alpha is 1 where nobody set it.
-constexpr std::string_view kScale =
-    "fn finish(v: vec4<f32>, row: u32, column: u32) -> vec4<f32> { return params.alpha * v; }";
-constexpr std::string_view kAddend =
-    "fn finish(v: vec4<f32>, row: u32, column: u32) -> vec4<f32> {\n"
-    "  let i = row * params.addend_row + column * params.addend_column;\n"
-    "  let step = params.addend_column;\n"
-    "  let addend = vec4<f32>(load_addend(i), load_addend(i + step), load_addend(i + 2u * step),\n"
-    "                         load_addend(i + 3u * step));\n"
-    "  return params.alpha * v + params.beta * addend;\n"
-    "}";
+// On a CPU adapter there is no barrier, and as much in registers as there is to share, as each lane's loads are what
+// costs; a workgroup is one vector of lanes, so that few rows still make work for all cores. There linear_q4's tile of
+// 8 rows takes nearly three times as long as one row, product's tile of 4 rows not twice as long. On a GPU the tile's
+// 32 rows are mostly idle with few rows, and those are read from cache, again and again.
+constexpr Variant kVariants[] = {
+    {.name = "words_row",
+     .right = {.traits = kWords, .none_of = kFlat},
+     .best = {.adapters = Adapters::cpu, .max_rows = 2},
+     .tile = {1, 16, Tile::kVector},
+     .shader = &wgsl::linear_q4,
+     .why = "x is loaded once for 16 columns, which each lane unpacks word by word"},
+    {.name = "words_tile",
+     .right = {.traits = kWords, .none_of = kFlat},
+     .best = {.adapters = Adapters::cpu},
+     .tile = {8, 32, Tile::kVector},
+     .shader = &wgsl::linear_q4,
+     .why = "a weight is unpacked once for 8 rows, x loaded once for 32 columns"},
+    {.name = "registers_row",
+     .right = {.none_of = kFlat},
+     .best = {.adapters = Adapters::cpu, .max_rows = 1},
+     .tile = {1, 16, 8},
+     .shader = &wgsl::product,
+     .why = "x is loaded once for 16 columns"},
+    {.name = "registers",
+     .right = {.none_of = kFlat},
+     .best = {.adapters = Adapters::cpu},
+     .tile = {4, 16, 8},
+     .shader = &wgsl::product,
+     .why = "20 loads for 256 multiplications, with no barrier"},
+    {.name = "row",
+     .right = {.none_of = kFlat},
+     .best = {.adapters = Adapters::gpu, .max_rows = 4},
+     .tile = {1, 4, 64},
+     .shader = &wgsl::product_row,
+     .why = "the weights are read once, in runs of memory, by as many lanes as there are"},
+    {.name = "tile",
+     .right = {.none_of = kFlat},
+     .best = {.adapters = Adapters::gpu},
+     .tile = {32, 64, 128},
+     .shader = &wgsl::product_tile,
+     .why = "weights and x are shared through workgroup memory"},
+    {.name = "flat",
+     .shader = &wgsl::product_flat,
+     .why = "any adapter: four neighbours of the result, whatever rows they belong to"},
+};
 
-// put() writes up to four elements from element i of a section's result on.
-constexpr std::string_view kPutQuads =
-    "fn put(section: u32, i: u32, v: vec4<f32>, count: u32) { store4_result(i >> 2u, v); }";
-constexpr std::string_view kPutElements =
-    "fn put(section: u32, i: u32, v: vec4<f32>, count: u32) {\n"
-    "  store_result(i, v.x);\n"
-    "  if (count > 1u) { store_result(i + 1u, v.y); }\n"
-    "  if (count > 2u) { store_result(i + 2u, v.z); }\n"
-    "  if (count > 3u) { store_result(i + 3u, v.w); }\n"
-    "}";
-constexpr std::string_view kPutTwo =
-    "fn put(section: u32, i: u32, v: vec4<f32>, count: u32) {\n"
-    "  if (section == 0u) { store4_result(i >> 2u, v); } else { store4_result1(i >> 2u, v); }\n"
-    "}";
-constexpr std::string_view kPutThree =
-    "fn put(section: u32, i: u32, v: vec4<f32>, count: u32) {\n"
-    "  if (section == 0u) { store4_result(i >> 2u, v); }\n"
-    "  if (section == 1u) { store4_result1(i >> 2u, v); }\n"
-    "  if (section == 2u) { store4_result2(i >> 2u, v); }\n"
-    "}";
-
-constexpr std::string_view kPutNothing = "fn put(section: u32, i: u32, v: vec4<f32>, count: u32) {}";
-
-// What a lane adds at a time where weights are not read by whole words.
-constexpr std::string_view kQuadChunks =
-    "const CHUNK = 4u;\n"
-    "fn chunk_sum(p: Place, k: u32) -> vec4<f32> {\n"
-    "  return weights_at(p.batch, p.section, p.column, k) * x_quad(p.batch, p.row, k);\n"
-    "}";
+constexpr Variant kLoads[] = {
+    {.name = "quads", .right = {.traits = kAligned}, .why = "rows of all operands are whole vec4s"},
+    {.name = "elements", .why = "right for all sizes"},
+};
 
 bool is_q4(Weights w) { return w == Weights::q4 || w == Weights::q4_swapped; }
 
-std::string_view loader(Weights w) {
+const Shader& loader(Weights w) {
   switch (w) {
-    case Weights::rows: return wgsl::weights_rows.body;
-    case Weights::columns: return wgsl::weights_columns.body;
+    case Weights::rows: return wgsl::weights_rows;
+    case Weights::columns: return wgsl::weights_columns;
     case Weights::q4:
-    case Weights::q4_swapped: return wgsl::weights_q4.body;
+    case Weights::q4_swapped: break;
   }
-  return "";
+  return wgsl::weights_q4;
 }
 
-/// The weights are read by whole words: 32 nibbles, all of one group.
 bool has_whole_words(const Product& p) {
   return is_q4(p.weights) && p.params.depth % 32 == 0 && p.params.group_size % 32 == 0 &&
          2 * p.params.weight_pitch == p.params.depth;
 }
 
-/// Four neighbouring weights are loaded at once.
-bool has_weight_quads(const Product& p) {
-  if (is_q4(p.weights)) {
-    return p.params.weight_pitch % 4 == 0 && p.params.depth % 4 == 0 && p.params.group_size % 4 == 0;
+/// What may be loaded or stored four at a time.
+struct Quads {
+  bool x = false;
+  bool weight = false;
+  bool scales = false;
+  bool results = false;
+};
+
+Quads quads_in(const Product& p) {
+  const auto& params = p.params;
+  Quads quads{.x = params.depth % 4 == 0, .weight = params.weight_pitch % 4 == 0, .scales = true, .results = true};
+  quads.weight = quads.weight && (is_q4(p.weights) ? params.depth % 4 == 0 && params.group_size % 4 == 0
+                                                   : params.weight_batch % 4 == 0);
+  for (std::size_t s = 0; s < p.sections; ++s) {
+    const auto& section = params.sections[s];
+    quads.scales = quads.scales && section.scales_first % 4 == 0 && section.scales_pitch % 4 == 0;
+    quads.results = quads.results && section.result_first % 4 == 0 && section.result_width % 4 == 0;
   }
-  return p.params.weight_pitch % 4 == 0 && p.params.weight_batch % 4 == 0;
+  return quads;
 }
 
-bool has_scale_quads(const Product& p) {
-  for (std::size_t s = 0; s < p.sections; ++s) {
-    const auto& section = p.params.sections[s];
-    if (section.scales_first % 4 != 0 || section.scales_pitch % 4 != 0) return false;
-  }
-  return true;
+Quads choose_quads(Lowering& op, const Product& p) {
+  const Quads now = quads_in(p);
+  if (!p.varies) return now;
+  const bool all = now.x && now.weight && now.scales && now.results;
+  const auto& loads = op.choose(kProductLoads, Facts{}.trait(kAligned, all, true));
+  const bool by_quads = &loads == kLoads;
+  return {by_quads, by_quads, by_quads, by_quads};
 }
 
 /// Tiles of rows and columns; how many threads or workgroups that is.
-std::uint64_t set_tiles(Product& product, std::uint32_t rows, std::uint32_t columns) {
+std::uint64_t set_tiles(Product& product, const Tile& tile) {
   auto& p = product.params;
-  p.row_tiles = (p.rows + rows - 1) / rows;
+  p.row_tiles = (p.rows + tile.rows - 1) / tile.rows;
   p.column_tiles = 0;
   for (std::size_t s = 0; s < p.sections.size(); ++s) {
     // Both halves of a gated product are made by one thread.
     if (s < (product.is_gated ? 1 : product.sections)) {
-      p.column_tiles += (p.sections[s].width + columns - 1) / columns;
+      p.column_tiles += (p.sections[s].width + tile.columns - 1) / tile.columns;
     }
     p.sections[s].tiles_end = p.column_tiles;
   }
   return (Size(p.row_tiles) * p.column_tiles * p.batches).unchecked();
 }
 
-bool has_whole_quads(const Product& p) {
-  for (std::size_t s = 0; s < p.sections; ++s) {
-    const auto& section = p.params.sections[s];
-    if (section.result_first % 4 != 0 || section.result_width % 4 != 0) return false;
-  }
-  return true;
-}
-
-/// Up to how many rows the kernels for few are better. On a CPU adapter linear_q4's tile of 8 rows takes nearly three
-/// times as long as one row, product's tile of 4 rows not twice as long. On a GPU the tile's 32 rows are mostly idle
-/// then, and few rows are read from cache, again and again.
-std::uint32_t few_rows(const OpContext& op, const Product& p) {
-  if (op.profile().kind != AdapterKind::cpu) return 4;
-  return has_whole_words(p) ? 2 : 1;
-}
-
-// Which kernel, and why:
-//   flat  any adapter: float16 whose rows are no whole quads, where one thread must make what lies in a word
-//   linear_q4, product
-//         CPU adapters: no barrier, and as much in registers as there is to share, as each lane's loads are what costs.
-//         A workgroup is one vector of lanes, so that few rows still make work for all cores
-//   row   GPUs, few rows: the weights are read once, in runs of memory, by as many lanes as there are
-//   tile  GPUs, many rows: weights and x are shared through workgroup memory
-Status emit(OpContext& op, Product p, bool only_prepare) {
-  const auto send = [&](const Kernel& kernel) { return only_prepare ? op.prepare(kernel) : op.dispatch(kernel); };
-  const bool by_quads = has_whole_quads(p);
-  const bool is_half = p.results[0]->format.elem == Elem::f16;
-  const bool is_flat = is_half && !by_quads;
-  const bool is_cpu = op.profile().kind == AdapterKind::cpu;
-  const bool is_few = p.params.rows <= few_rows(op, p);
-  const bool by_words = has_whole_words(p) && !is_flat && (is_cpu || is_few);
-  Bindings bind{p.x, is_q4(p.weights) ? p.weight.raw(by_words ? Elem::words4 : Elem::words) : p.weight};
-  if (p.scales) bind.add(*p.scales);
-  if (p.addend) bind.add(*p.addend);
-  for (const auto& result : p.results) {
-    if (result) bind.add(by_quads || is_flat ? *result : result->lanes(1));
-  }
-  const std::string_view common = wgsl::product_params.body;
-  const std::string_view weights = by_words ? wgsl::chunk_q4.body : loader(p.weights);
-  const std::string_view finish = p.addend ? kAddend : kScale;
-  const std::string_view put = p.results[2] ? kPutThree : p.results[1] ? kPutTwo : by_quads ? kPutQuads : kPutElements;
-  const OverrideValue x_aligned{"X_ALIGNED", p.params.depth % 4 == 0 ? 1.0 : 0.0};
-  // A thread of the flat kernel begins at any column.
-  const bool any_column = is_flat && p.weights == Weights::columns;
-  const OverrideValue quads{"WEIGHT_QUADS", has_weight_quads(p) && !any_column ? 1.0 : 0.0};
-  const OverrideValue swapped{"SWAPPED", p.weights == Weights::q4_swapped ? 1.0 : 0.0};
-  const OverrideValue gated{"GATED", p.is_gated ? 1.0 : 0.0};
-
-  if (is_flat) {
-    const Size elements = Size(p.params.batches) * p.params.rows * p.params.sections[0].result_width;
-    return send({.shader = wgsl::product_flat,
-                 .bind = bind,
-                 .params = params_of(p.params),
-                 .threads = only_prepare ? 1 : elements.div_up(4).unchecked(),
-                 .overrides = {x_aligned, quads, swapped},
-                 .lines = {common, weights, finish, kPutNothing}});
-  }
-  const std::string_view rows = is_few ? kOneRow : kFourRows;
-  if (is_cpu && by_words) {
-    set_tiles(p, is_few ? 1 : 8, is_few ? 16 : 32);
-    // A workgroup has one tile of rows: its threads share x.
-    const auto lanes = op.profile().vector_lanes();
-    const Size groups = Size(p.params.column_tiles).div_up(lanes) * p.params.row_tiles * p.params.batches;
-    return send(
-        {.shader = wgsl::linear_q4,
-         .bind = bind,
-         .params = params_of(p.params),
-         .threads = (groups * lanes).unchecked(),
-         .workgroup = lanes,
-         .whole_groups = true,
-         .overrides = {x_aligned,
-                       swapped,
-                       gated,
-                       {"WIDE", is_few ? 0.0 : 1.0},
-                       {"SCALES_ALIGNED", has_scale_quads(p) ? 1.0 : 0.0}},
-         .lines = {common, rows, is_few ? wgsl::linear_q4_row.body : wgsl::linear_q4_rows.body,
-                   op.profile().subgroups ? wgsl::linear_q4_share.body : wgsl::linear_q4_load.body, finish, put}});
-  }
-  if (is_cpu) {
-    return send({.shader = wgsl::product,
-                 .bind = bind,
-                 .params = params_of(p.params),
-                 .threads = set_tiles(p, is_few ? 1 : 4, 16),
-                 .workgroup = 8,
-                 .whole_groups = true,
-                 .overrides = {x_aligned, quads, swapped, gated},
-                 .lines = {common, weights, rows, finish, put}});
-  }
-  if (is_few) {
-    return send({.shader = wgsl::product_row,
-                 .bind = bind,
-                 .params = params_of(p.params),
-                 .threads = (Size(set_tiles(p, 1, 4)) * 64).unchecked(),
-                 .workgroup = 64,
-                 .whole_groups = true,
-                 .overrides = {x_aligned, quads, swapped, gated},
-                 .lines = {common, weights, by_words ? "" : kQuadChunks, finish, put}});
-  }
-  return send({.shader = wgsl::product_tile,
-               .bind = bind,
-               .params = params_of(p.params),
-               .threads = (Size(set_tiles(p, 32, 64)) * 128).unchecked(),
-               .workgroup = 128,
-               .whole_groups = true,
-               .overrides = {x_aligned, quads, swapped, gated},
-               .lines = {common, weights, finish, put}});
+const Shader& store_of(const Product& p, bool by_quads) {
+  if (p.results[2]) return wgsl::store_three;
+  if (p.results[1]) return wgsl::store_two;
+  return by_quads ? wgsl::store_quads : wgsl::store_elements;
 }
 
 }  // namespace
 
-Status multiply(OpContext& op, const Product& p) {
-  // A call with fewer rows than the largest may want the other kernel: it is compiled at load, too.
-  if (p.params.rows > few_rows(op, p)) {
-    Product few = p;
-    few.params.rows = 1;
-    TRY(emit(op, few, true));
+const Choice kProduct{"product", kVariants};
+const Choice kProductLoads{"product_loads", kLoads};
+
+Status multiply(Lowering& op, Product p) {
+  const Quads quads = choose_quads(op, p);
+  const bool has_words = has_whole_words(p);
+  Facts facts{.rows = p.rows, .width = {p.params.sections[0].width}};
+  if (p.varies) facts.width = {facts.width.now, 0, When::kAny};
+  facts.trait(kWords, has_words, p.varies && is_q4(p.weights));
+  facts.trait(kFlat, p.results[0]->format.elem == Elem::f16 && !quads.results, false);
+  const auto& v = op.choose(kProduct, facts);
+  const bool is_flat = v.shader == &wgsl::product_flat;
+  const bool is_words = v.shader == &wgsl::linear_q4;
+  const bool is_row = v.shader == &wgsl::product_row;
+  const bool by_words = is_words || (is_row && has_words && !p.varies);
+  const std::uint64_t tiles = set_tiles(p, v.tile);
+  const std::uint32_t lanes = v.threads(op.profile());
+  // A thread of the flat kernel begins at any column.
+  const bool weight_quads = quads.weight && !(is_flat && p.weights == Weights::columns);
+  const auto flag = [](bool is_so) { return is_so ? 1.0 : 0.0; };
+
+  Kernel kernel{.shader = *v.shader,
+                .bind = {p.x, is_q4(p.weights) ? p.weight.raw(by_words ? Elem::words4 : Elem::words) : p.weight},
+                .workgroup = lanes,
+                .whole_groups = !is_flat,
+                .overrides = {{"TILE_ROWS", static_cast<double>(v.tile.rows)},
+                              {"TILE_COLUMNS", static_cast<double>(v.tile.columns)},
+                              {"X_ALIGNED", flag(quads.x)},
+                              {"WEIGHT_QUADS", flag(weight_quads)},
+                              {"SWAPPED", flag(p.weights == Weights::q4_swapped)},
+                              {"GATED", flag(p.is_gated)}},
+                .slots = {{"epilogue", p.addend ? wgsl::epilogue_addend : wgsl::epilogue_scale}}};
+  if (p.scales) kernel.bind.push_back(*p.scales);
+  if (p.addend) kernel.bind.push_back(*p.addend);
+  for (const auto& result : p.results) {
+    if (result) kernel.bind.push_back(quads.results || is_flat ? *result : result->lanes(1));
   }
-  return emit(op, p, false);
+  if (!is_flat) kernel.slots.push_back({"store", store_of(p, quads.results)});
+  const Shader& rows = v.tile.rows == 1 ? wgsl::product_one_row : wgsl::product_four_rows;
+  if (is_words) {
+    // A workgroup has one tile of rows: its threads share x.
+    kernel.threads =
+        (Size(p.params.column_tiles).div_up(lanes) * p.params.row_tiles * p.params.batches * lanes).unchecked();
+    kernel.overrides.push_back({"SCALES_ALIGNED", flag(quads.scales)});
+    kernel.slots.push_back({"rows", rows});
+    kernel.slots.push_back({"tile", v.tile.rows == 1 ? wgsl::linear_q4_row : wgsl::linear_q4_rows});
+    kernel.slots.push_back({"x", op.profile().subgroups ? wgsl::linear_q4_share : wgsl::linear_q4_load});
+  } else if (is_flat) {
+    kernel.threads = (Size(p.params.batches) * p.params.rows * p.params.sections[0].result_width).div_up(4).unchecked();
+  } else {
+    kernel.threads = v.shader == &wgsl::product ? tiles : (Size(tiles) * lanes).unchecked();
+  }
+  if (v.shader == &wgsl::product) kernel.slots.push_back({"rows", rows});
+  if (is_row) kernel.slots.push_back({"chunk", by_words ? wgsl::chunk_q4 : wgsl::chunk_quads});
+  if (!by_words) kernel.slots.push_back({"weights", loader(p.weights)});
+  kernel.params = p.params;
+  return op.dispatch(kernel);
 }
 
-Result<std::uint32_t> rows_of(OpContext& op, const Tensor& x, std::int64_t depth) {
+std::int64_t last_dim(const Tensor& t) { return t.rank() == 0 ? 0 : t.shape[t.rank() - 1]; }
+
+Result<Product> product_of(Lowering& op, const Tensor& x, const Tensor& weight, std::int64_t depth) {
   TRY(check_float(op, x));
-  if (x.rank() == 0 || x.shape[x.rank() - 1] != depth) {
+  if (x.rank() == 0 || last_dim(x) != depth) {
     return op.fail("{} has shape {}, but its last dimension must be {}", x.arg, x.shape, depth);
   }
   Size rows = 1;
-  for (std::size_t i = 0; i + 1 < x.rank(); ++i) rows = rows * Size::from_signed(x.shape[i]);
-  return narrow(op, rows, x.arg);
+  Size most = 1;
+  for (std::size_t i = 0; i + 1 < x.rank(); ++i) {
+    rows = rows * Size::from_signed(x.shape[i]);
+    most = most * Size::from_signed(op.bound(x)[i]);
+  }
+  Product p;
+  TRY_ASSIGN(p.params.rows, narrow(op, rows, x.arg));
+  p.params.depth = static_cast<std::uint32_t>(depth);
+  p.rows = op.extent(p.params.rows, most.unchecked(), {&x});
+  p.varies = op.varies({&weight});
+  p.x = op.read("x", x);
+  return p;
 }
 
-Status set_width(OpContext& op, const Tensor& x, std::int64_t width, Out& out) {
+Status set_width(Lowering& op, const Tensor& x, std::int64_t width, Out& out) {
   TRY(check_float(op, out));
   Shape shape = x.shape;
   shape[shape.rank() - 1] = width;
   return op.set_shape(out, shape);
 }
 
-Result<std::uint32_t> narrow(const OpContext& op, Size count, std::string_view what) {
+Status check_bias(const Lowering& op, const std::optional<Tensor>& bias, std::int64_t columns, std::string_view has) {
+  if (!bias) return {};
+  TRY(check_float(op, *bias));
+  if (bias->numel() < columns) return op.fail("bias has shape {}, but {}", bias->shape, has);
+  return {};
+}
+
+Result<std::uint32_t> narrow(const Lowering& op, Size count, std::string_view what) {
   if (!count.fits_u32()) return op.fail("{} has more rows or columns than 32 bits can count", what);
   return static_cast<std::uint32_t>(count.unchecked());
 }

@@ -40,6 +40,8 @@ enum class Weights : std::uint8_t { rows, columns, q4, q4_swapped };
 
 struct Product {
   ProductParams params{};  ///< but for the tiles, which are the kernel's
+  Extent rows{};
+  bool varies = false;  ///< depth and columns are not those of a constant
   Weights weights = Weights::rows;
   BufferArg x{};
   BufferArg weight{};
@@ -50,12 +52,20 @@ struct Product {
   bool is_gated = false;  ///< silu(section 0) * section 1
 };
 
-Status multiply(OpContext& op, const Product& product);
+/// Which kernel makes a product, and how it loads where shapes vary.
+extern const Choice kProduct;
+extern const Choice kProductLoads;
 
-/// Rows of x, if its last dimension is `depth` and out's shape is x's with `width` in its place.
-Result<std::uint32_t> rows_of(OpContext& op, const Tensor& x, std::int64_t depth);
-Status set_width(OpContext& op, const Tensor& x, std::int64_t width, Out& out);
+Status multiply(Lowering& op, Product product);
+
+std::int64_t last_dim(const Tensor& t);
+/// A product of all rows of x, if its last dimension is `depth`.
+Result<Product> product_of(Lowering& op, const Tensor& x, const Tensor& weight, std::int64_t depth);
+/// Out's shape is x's with `width` in the place of its last dimension.
+Status set_width(Lowering& op, const Tensor& x, std::int64_t width, Out& out);
+/// A bias for so many columns.
+Status check_bias(const Lowering& op, const std::optional<Tensor>& bias, std::int64_t columns, std::string_view has);
 /// A count of elements that kernels reach with 32 bits.
-Result<std::uint32_t> narrow(const OpContext& op, Size count, std::string_view what);
+Result<std::uint32_t> narrow(const Lowering& op, Size count, std::string_view what);
 
 }  // namespace nibble::ops

@@ -1,6 +1,8 @@
 // A matrix product for CPU adapters: a thread makes 1 or 4 rows by 16 columns in registers, with no barrier. Memory
 // is what costs there: each lane's loads are done one by one. Four rows by 16 columns take 20 vec4 loads for 256
-// multiplications. Lines: product_params, weights_at(), rows (X), finish(), put().
+// multiplications.
+//! uses: product_params, product_write
+//! slots: weights, rows
 
 fn quad(batch: u32, row: u32, k: u32) -> vec4<f32> {
   return x_quad(batch, row, k);
@@ -9,7 +11,7 @@ fn quad(batch: u32, row: u32, k: u32) -> vec4<f32> {
 @compute @workgroup_size(WG)
 fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
   // The lanes of a vector share their rows of x, which stay in the nearest cache.
-  var place = place_by_columns(thread_index(id, groups), ROWS, 16u);
+  var place = place_by_columns(thread_index(id, groups));
   if (place.batch >= params.batches) {
     return;
   }
@@ -31,7 +33,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     if (part < GATED) {
       gates = sums;
     } else {
-      for (var block = 0u; block < 4u; block++) {
+      for (var block = 0u; block < TILE_COLUMNS / 4u; block++) {
         write_rows(place, place.column + 4u * block, gates[block], sums[block]);
       }
     }

@@ -1,6 +1,7 @@
 // A matrix product whose result cannot be written one column at a time (float16) nor by rows of whole quads: a thread
 // makes four neighbouring elements, which may belong to two rows or more. Elements of other columns stay as they are.
-// Lines: product_params, weights_at(), finish().
+//! uses: product_params
+//! slots: weights, epilogue
 
 @compute @workgroup_size(WG)
 fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
@@ -25,7 +26,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     for (var k = 0u; k < params.depth; k += 4u) {
       sum += weights_at(batch, 0u, column, k) * x_quad(batch, row % params.rows, k);
     }
-    sum = finish(sum, row % params.rows, at);
+    sum = epilogue(sum, row % params.rows, at);
     let end = min(4u, lane + s.width - column);
     for (var j = lane; j < end; j++) {
       values[j] = sum[j - lane];

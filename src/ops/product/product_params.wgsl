@@ -29,6 +29,9 @@ struct Params {
 }
 @group(0) @binding(0) var<uniform> params: Params;
 
+// What one thread, or one workgroup, makes at a time; the table of variants says it.
+override TILE_ROWS: u32 = 1u;
+override TILE_COLUMNS: u32 = 4u;
 override X_ALIGNED: u32 = 0u;     // 1: rows of x begin at a multiple of four elements
 override WEIGHT_QUADS: u32 = 0u;  // 1: four neighbouring weights can be loaded at once
 override SWAPPED: u32 = 0u;       // 1: of two nibbles in a byte, the high one comes first
@@ -41,7 +44,7 @@ struct Place {
   column: u32,  // in the section
 }
 
-fn place_at(batch: u32, row: u32, column_tile: u32, tile_columns: u32) -> Place {
+fn place_at(batch: u32, row: u32, column_tile: u32) -> Place {
   var section = 0u;
   var before = 0u;
   if (GATED == 0u) {
@@ -52,21 +55,19 @@ fn place_at(batch: u32, row: u32, column_tile: u32, tile_columns: u32) -> Place 
       }
     }
   }
-  return Place(batch, section, row, (column_tile - before) * tile_columns);
+  return Place(batch, section, row, (column_tile - before) * TILE_COLUMNS);
 }
 
 // Neighbouring tiles share their rows.
-fn place_by_columns(tile: u32, tile_rows: u32, tile_columns: u32) -> Place {
+fn place_by_columns(tile: u32) -> Place {
   let rest = tile / params.column_tiles;
-  return place_at(rest / params.row_tiles, rest % params.row_tiles * tile_rows, tile % params.column_tiles,
-                  tile_columns);
+  return place_at(rest / params.row_tiles, rest % params.row_tiles * TILE_ROWS, tile % params.column_tiles);
 }
 
 // Neighbouring tiles share their columns.
-fn place_by_rows(tile: u32, tile_rows: u32, tile_columns: u32) -> Place {
+fn place_by_rows(tile: u32) -> Place {
   let rest = tile / params.row_tiles;
-  return place_at(rest / params.column_tiles, tile % params.row_tiles * tile_rows, rest % params.column_tiles,
-                  tile_columns);
+  return place_at(rest / params.column_tiles, tile % params.row_tiles * TILE_ROWS, rest % params.column_tiles);
 }
 
 // Four neighbours of a row of x; zero past its end.
@@ -88,21 +89,4 @@ fn x_quad(batch: u32, row: u32, k: u32) -> vec4<f32> {
     }
   }
   return v;
-}
-
-fn silu(v: vec4<f32>) -> vec4<f32> {
-  return v / (vec4<f32>(1.0) + exp(-v));
-}
-
-// Finishes and writes four neighbouring columns of one row.
-fn write(place: Place, row: u32, column: u32, gate: vec4<f32>, sum: vec4<f32>) {
-  let s = params.sections[place.section];
-  if (row < params.rows && column < s.width) {
-    var v = sum;
-    if (GATED == 1u) {
-      v = silu(gate) * sum;
-    }
-    let at = s.result_first + column;
-    put(place.section, (place.batch * params.rows + row) * s.result_width + at, finish(v, row, at), s.width - column);
-  }
 }

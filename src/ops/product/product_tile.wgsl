@@ -1,6 +1,7 @@
 // A matrix product of many rows for GPUs: a workgroup of 128 makes 32 rows by 64 columns, each thread 4 by 4 of them.
 // x and the weights, 32 deep, pass through workgroup memory, where 4-bit weights are unpacked once for all rows.
-// Lines: product_params, weights_at(), finish(), put().
+//! uses: product_params, product_write
+//! slots: weights
 //
 // On a discrete GPU (4-bit, K 2048, N 2048, 128 rows): the 2 MB of weights are read 4 times, x (1 MB) 32 times, mostly
 // from the second cache, as neighbouring workgroups share their columns. 128 workgroups of 128, and 12 KB of workgroup
@@ -8,16 +9,15 @@
 // vec4 loads of workgroup memory. That is bound by arithmetic and workgroup memory: a third of the peak is to be
 // expected, far above what the weights' bandwidth would ask for.
 
-const TILE_ROWS = 32u;
-const TILE_COLUMNS = 64u;
 const TILE_QUADS = 8u;  // of k
+// Room for 32 rows and 64 columns.
 var<workgroup> x_tile: array<vec4<f32>, 256>;       // [row, quad of k]
 var<workgroup> weight_tile: array<vec4<f32>, 512>;  // [k, four columns]
 
-@compute @workgroup_size(128)
+@compute @workgroup_size(WG)
 fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) id: vec3<u32>,
         @builtin(num_workgroups) groups: vec3<u32>) {
-  var place = place_by_rows(group_index(id, groups), TILE_ROWS, TILE_COLUMNS);
+  var place = place_by_rows(group_index(id, groups));
   if (place.batch >= params.batches) {
     return;
   }
@@ -28,7 +28,7 @@ fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) id: v
     place.section += part;
     var sum = mat4x4<f32>();
     for (var k = 0u; k < params.depth; k += 4u * TILE_QUADS) {
-      for (var i = lane; i < TILE_ROWS * TILE_QUADS; i += 128u) {
+      for (var i = lane; i < TILE_ROWS * TILE_QUADS; i += WG) {
         let at = k + i % TILE_QUADS * 4u;
         var v = vec4<f32>();
         if (at < params.depth) {

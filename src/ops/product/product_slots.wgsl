@@ -1,0 +1,112 @@
+// What fills the slots of the kernels of products.
+
+// How a kernel writes four neighbouring columns of one row.
+//! module: product_write
+//! uses: product_params
+//! slots: epilogue, store
+fn silu(v: vec4<f32>) -> vec4<f32> {
+  return v / (vec4<f32>(1.0) + exp(-v));
+}
+
+// Finishes and writes four neighbouring columns of one row.
+fn write(place: Place, row: u32, column: u32, gate: vec4<f32>, sum: vec4<f32>) {
+  let s = params.sections[place.section];
+  if (row < params.rows && column < s.width) {
+    var v = sum;
+    if (GATED == 1u) {
+      v = silu(gate) * sum;
+    }
+    let at = s.result_first + column;
+    store(place.section, (place.batch * params.rows + row) * s.result_width + at, epilogue(v, row, at), s.width - column);
+  }
+}
+
+// X is x at four k, or sums at four columns: of one row, or of four.
+//! module: product_one_row
+alias X = vec4<f32>;
+const ROWS = 1u;
+fn x_rows(p: Place, k: u32) -> X {
+  return quad(p.batch, p.row, k);
+}
+fn write_rows(p: Place, column: u32, gates: X, sums: X) {
+  write(p, p.row, column, gates, sums);
+}
+
+//! module: product_four_rows
+alias X = mat4x4<f32>;
+const ROWS = 4u;
+fn x_rows(p: Place, k: u32) -> X {
+  return X(quad(p.batch, p.row, k), quad(p.batch, p.row + 1u, k), quad(p.batch, p.row + 2u, k),
+           quad(p.batch, p.row + 3u, k));
+}
+fn write_rows(p: Place, column: u32, gates: X, sums: X) {
+  write(p, p.row, column, gates[0], sums[0]);
+  write(p, p.row + 1u, column, gates[1], sums[1]);
+  write(p, p.row + 2u, column, gates[2], sums[2]);
+  write(p, p.row + 3u, column, gates[3], sums[3]);
+}
+
+// An epilogue works on four columns of one row; params.alpha is 1 where nobody set it.
+//! module: epilogue_scale
+fn epilogue(v: vec4<f32>, row: u32, column: u32) -> vec4<f32> {
+  return params.alpha * v;
+}
+
+//! module: epilogue_addend
+fn epilogue(v: vec4<f32>, row: u32, column: u32) -> vec4<f32> {
+  let i = row * params.addend_row + column * params.addend_column;
+  let step = params.addend_column;
+  let addend = vec4<f32>(load_addend(i), load_addend(i + step), load_addend(i + 2u * step),
+                         load_addend(i + 3u * step));
+  return params.alpha * v + params.beta * addend;
+}
+
+// A store writes up to four elements from element i of a section's result on.
+//! module: store_quads
+fn store(section: u32, i: u32, v: vec4<f32>, count: u32) {
+  store4_result(i >> 2u, v);
+}
+
+//! module: store_elements
+fn store(section: u32, i: u32, v: vec4<f32>, count: u32) {
+  store_result(i, v.x);
+  if (count > 1u) {
+    store_result(i + 1u, v.y);
+  }
+  if (count > 2u) {
+    store_result(i + 2u, v.z);
+  }
+  if (count > 3u) {
+    store_result(i + 3u, v.w);
+  }
+}
+
+//! module: store_two
+fn store(section: u32, i: u32, v: vec4<f32>, count: u32) {
+  if (section == 0u) {
+    store4_result(i >> 2u, v);
+  } else {
+    store4_result1(i >> 2u, v);
+  }
+}
+
+//! module: store_three
+fn store(section: u32, i: u32, v: vec4<f32>, count: u32) {
+  if (section == 0u) {
+    store4_result(i >> 2u, v);
+  }
+  if (section == 1u) {
+    store4_result1(i >> 2u, v);
+  }
+  if (section == 2u) {
+    store4_result2(i >> 2u, v);
+  }
+}
+
+// What a lane of product_row adds at a time where weights are not read by whole words.
+//! module: chunk_quads
+//! slots: weights
+const CHUNK = 4u;
+fn chunk_sum(p: Place, k: u32) -> vec4<f32> {
+  return weights_at(p.batch, p.section, p.column, k) * x_quad(p.batch, p.row, k);
+}
