@@ -1,9 +1,8 @@
 // The scale and the zero point that fit a row's values into a range of integers.
-#include <algorithm>
-#include <bit>
 #include <limits>
 
-#include "ops/ops.hpp"
+#include "ops/checks.hpp"
+#include "ops/families.hpp"
 #include "wgsl.hpp"
 
 namespace nibble::ops {
@@ -19,7 +18,7 @@ struct Params {
 
 /// The shape of the results, which has a size for each block. Every block must be one run of elements: in the
 /// outermost of its dimensions longer than 1 it may be a part, in all further ones it is whole.
-Result<Shape> blocks(const OpContext& op, const Tensor& input, const Ints& block_size, bool keepdim) {
+Result<Shape> blocks(const Lowering& op, const Tensor& input, const Ints& block_size, bool keepdim) {
   if (block_size.size() != input.rank()) {
     return op.fail("block_size has {} items, but input has {} dimensions", block_size.size(), input.rank());
   }
@@ -41,30 +40,25 @@ Result<Shape> blocks(const OpContext& op, const Tensor& input, const Ints& block
   return shape;
 }
 
-// A workgroup makes four rows, because the results of four are stored as one; a quarter of its threads folds each. On a
-// CPU adapter the threads of a quarter run as one vector.
-std::uint32_t group_size(const OpContext& op) {
-  const auto& limits = op.profile().limits;
-  const auto most = std::bit_floor(std::min({256U, limits.max_workgroup_invocations, limits.max_workgroup_size_x}));
-  return op.profile().kind == AdapterKind::cpu ? std::min(32U, most) : most;
-}
+// A workgroup makes four rows, because the results of four are stored as one; a quarter of its threads folds each.
+constexpr Variant kVariants[] = {
+    {.name = "vector",
+     .best = {.adapters = Adapters::cpu},
+     .tile = {.rows = 4, .threads = 32},
+     .why = "a CPU adapter runs the threads of a quarter as one vector"},
+    {.name = "group", .tile = {.rows = 4, .threads = 256}, .why = "neighbouring lanes read neighbouring elements"},
+};
+constexpr Choice kQparams{"choose_qparams", kVariants};
 
-}  // namespace
-
-Status choose_qparams_affine(OpContext& op) {
-  TRY_BIND((input, mapping, block_size, target, quant_min, quant_max, eps, scale_dtype, zero_dtype, keepdim, outs),
-           op.args<Tensor, std::string_view, Ints, Ignored, std::optional<Number>, std::optional<Number>,
-                   std::optional<Number>, Ignored, Ignored, bool, Outs>(
-               {"input", "mapping_type", "block_size", "target_dtype", "quant_min", "quant_max", "eps", "scale_dtype",
-                "zero_point_dtype", "keepdim", "out"}));
+Status choose_qparams_affine(Lowering& op, const Tensor& input, std::string_view mapping, const Ints& block_size,
+                             Ignored, const std::optional<Number>& quant_min, const std::optional<Number>& quant_max,
+                             const std::optional<Number>& eps, Ignored, Ignored, bool keepdim, const Outs& outs) {
   if (mapping != "ASYMMETRIC") return op.fail("mapping_type is {}, but only ASYMMETRIC is computed", mapping);
-  if (input.dtype != DType::f32 && input.dtype != DType::f16) {
-    return op.fail("input must be float32 or float16, but it is {}", input.dtype);
-  }
+  TRY(check_float(op, input));
   if (outs.size() != 2 || !outs.has(0) || !outs.has(1)) return op.fail("out must hold two tensors");
   Out scale = outs[0];
   Out zero = outs[1];
-  if (scale.dtype != DType::f32 && scale.dtype != DType::f16) {
+  if (!is_float(scale.dtype)) {
     return op.fail("the scale must be float32 or float16, but it is {}", scale.dtype);
   }
   if (zero.dtype != DType::i8 && zero.dtype != DType::i32) {
@@ -82,19 +76,31 @@ Status choose_qparams_affine(OpContext& op) {
 
   const std::int64_t rows = shape.numel();
   const std::int64_t width = rows == 0 ? 0 : input.numel() / rows;
-  const Params params{.rows = static_cast<std::uint32_t>(rows),
-                      .width = static_cast<std::uint32_t>(width),
+  const Params params{.rows = narrow(rows),
+                      .width = narrow(width),
                       .quant_min = static_cast<float>(low),
                       .quant_max = static_cast<float>(high),
                       .eps = eps ? static_cast<float>(eps->value) : std::numeric_limits<float>::min()};
-  const auto threads = group_size(op);
+  const auto& tile = op.choose(kQparams, {}).tile;
   return op.dispatch({.shader = wgsl::choose_qparams,
                       .bind = {op.read("source", input), op.write("scale", scale), op.write("zero_point", zero)},
-                      .params = params_of(params),
-                      .threads = (Size::from_signed(rows).div_up(4) * threads).unchecked(),
-                      .workgroup = threads,
-                      .whole_groups = true,
-                      .overrides = {{"IN_QUADS", width % 4 == 0 ? 1.0 : 0.0}}});
+                      .params = params,
+                      .threads = (Size::from_signed(rows).div_up(tile.rows) * tile.threads).unchecked(),
+                      .workgroup = tile.threads,
+                      .whole_groups = true});
 }
+
+constexpr Op kOps[] = {
+    op<choose_qparams_affine>("torchao.choose_qparams_affine.default",
+                              "input, mapping_type, block_size, target_dtype, quant_min, quant_max, eps, scale_dtype, "
+                              "zero_point_dtype, keepdim -> out",
+                              "asymmetric; blocks that are runs of elements"),
+};
+
+constexpr const Choice* kChoices[] = {&kQparams};
+
+}  // namespace
+
+const Family kChooseQparams{"choose_qparams", kOps, kChoices};
 
 }  // namespace nibble::ops

@@ -12,8 +12,6 @@ struct Params {
 }
 @group(0) @binding(0) var<uniform> params: Params;
 
-override IN_QUADS: u32 = 0u;  // 1: a row is a run of whole vec4s
-
 var<workgroup> extremes: array<vec2<f32>, 256>;  // x: the smallest, y: the largest; zero counts as an element
 
 @compute @workgroup_size(WG)
@@ -27,7 +25,7 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups) groups: v
   let member = lane % team;
   let row = min(4u * quad + lane / team, params.rows - 1u);
   var seen = vec2<f32>(0.0);
-  if (IN_QUADS == 1u) {
+  if (params.width % 4u == 0u) {
     let per_row = params.width / 4u;
     var smallest = vec4<f32>(0.0);
     var largest = vec4<f32>(0.0);

@@ -1,4 +1,4 @@
-#include "ops/fold.hpp"
+#include "ops/reduce/fold.hpp"
 
 #include <algorithm>
 
@@ -7,7 +7,12 @@
 namespace nibble::ops {
 namespace {
 
-/// Appends a dimension, outermost first, to one of the two lists; merged with the one before where they are one run.
+constexpr Variant kVariants[] = {
+    {.name = "cores", .best = {.adapters = Adapters::cpu}, .tile = kForCores, .why = "a few threads for each core"},
+    {.name = "lanes", .tile = kForLanes, .why = "enough threads for any GPU"},
+};
+
+/// Appends a dimension, outermost first; merged with the one before where they are one run.
 void append(Dims& sizes, Dims& strides, std::uint32_t& rank, std::uint32_t size, std::uint32_t stride) {
   if (size == 1) return;
   if (rank > 0 && strides[rank - 1] == size * stride) {
@@ -20,131 +25,87 @@ void append(Dims& sizes, Dims& strides, std::uint32_t& rank, std::uint32_t size,
   ++rank;
 }
 
-// With 64K threads every GPU is full. A CPU adapter has a few cores, each of which runs several threads at once.
-std::uint64_t wanted_threads(const OpContext& op) { return op.profile().kind == AdapterKind::cpu ? 128 : 65536; }
-
 // A line shorter than this is not shared.
-constexpr std::uint64_t kShortest = 256;
+constexpr std::uint32_t kShortest = 256;
 
 // One thread merges the parts of a line, so a line is cut into as many parts as each of them has elements, at most.
-std::uint32_t choose_parts(const OpContext& op, std::uint64_t lines, std::uint64_t width) {
-  if (lines == 0 || width < kShortest) return 1;
+std::uint32_t parts_of(const FoldParams& params, std::uint32_t wanted) {
+  if (params.lines == 0 || params.width < kShortest) return 1;
   std::uint64_t parts = 1;
-  while (4 * parts * parts <= width) parts *= 2;
-  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(wanted_threads(op) / lines, 1, parts));
+  while (4 * parts * parts <= params.width) parts *= 2;
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(wanted / params.lines, 1, parts));
+}
+
+Kernel kernel_of(const Shader& shader, const FoldParams& params, const Fold& f, std::uint64_t threads) {
+  Kernel kernel{.shader = shader, .params = params, .threads = threads, .slots = {{"fold", *f.shader}}};
+  if (f.elements != nullptr) kernel.slots.push_back({"elements", *f.elements});
+  add_states(kernel, f);
+  return kernel;
 }
 
 }  // namespace
 
-const Fold kMoments{
-    .type = "alias T = f32;",
-    .wgsl =
-        "alias S = vec4<f32>;\n"
-        "fn start() -> S { return S(); }\n"
-        "fn lift(x: f32, i: u32) -> S { return S(1.0, x, 0.0, 0.0); }\n"
-        "fn lift4(v: vec4<f32>, i: u32, step: u32) -> S {\n"
-        "  let mean = 0.25 * (v.x + v.y + v.z + v.w);\n"
-        "  let d = v - mean;\n"
-        "  return S(4.0, mean, dot(d, d), 0.0);\n"
-        "}\n"
-        "fn merge(a: S, b: S) -> S {\n"
-        "  let n = a.x + b.x;\n"
-        "  let share = b.x / max(n, 1.0);\n"
-        "  let d = b.y - a.y;\n"
-        "  return S(n, a.y + d * share, a.z + b.z + d * d * a.x * share, 0.0);\n"
-        "}\n",
-    .lanes = 4,
-};
+const Choice kFold{"fold", kVariants};
 
-FoldParams fold_params(const OpContext& op, const Tensor& self, const DimSet& is_folded) {
+const Fold kMoments{.shader = &wgsl::fold_moments, .lanes = 4};
+
+Lines lines_of(const Lowering& op, const Tensor& self, const DimSet& is_folded) {
   FoldParams params;
-  std::uint64_t lines = 1;
-  std::uint64_t width = 1;
-  auto stride = static_cast<std::uint64_t>(self.numel());
+  std::array<std::uint64_t, 2> now{1, 1};
+  std::array<Size, 2> most{1, 1};
+  // A line of nothing has the strides that it has where there is something, so that it is folded in the same way.
+  std::uint64_t stride = 1;
+  for (const auto size : self.shape) stride *= static_cast<std::uint64_t>(std::max<std::int64_t>(size, 1));
   for (std::size_t i = 0; i < self.rank(); ++i) {
     const auto size = static_cast<std::uint64_t>(self.shape[i]);
-    stride = size == 0 ? 0 : stride / size;
-    const auto narrow = static_cast<std::uint32_t>(size);
-    if (is_folded[i]) {
-      width *= size;
-      append(params.folded_sizes, params.folded_strides, params.folded_rank, narrow,
-             static_cast<std::uint32_t>(stride));
-    } else {
-      lines *= size;
-      append(params.kept_sizes, params.kept_strides, params.kept_rank, narrow, static_cast<std::uint32_t>(stride));
-    }
+    const std::size_t side = is_folded[i] ? 1 : 0;
+    stride /= std::max<std::uint64_t>(size, 1);
+    now[side] *= size;
+    most[side] = most[side] * Size::from_signed(op.bound(self)[i]);
+    append(params.sizes[side], params.strides[side], params.rank[side], static_cast<std::uint32_t>(size),
+           static_cast<std::uint32_t>(stride));
   }
-  params.lines = static_cast<std::uint32_t>(lines);
-  params.width = static_cast<std::uint32_t>(width);
-  params.parts = choose_parts(op, lines, width);
-  params.inner = params.folded_rank == 0 ? 1 : params.folded_strides[params.folded_rank - 1];
-  params.in_quads = params.folded_rank <= 1 && params.inner == 1 && params.width % 4 == 0 ? 1 : 0;
+  const auto [kept, folded] = params.rank;
+  params.lines = static_cast<std::uint32_t>(now[0]);
+  params.width = static_cast<std::uint32_t>(now[1]);
+  params.inner = folded == 0 ? 1 : params.strides[1][folded - 1];
+  params.in_quads = folded <= 1 && params.inner == 1 && params.width % 4 == 0 ? 1 : 0;
   // Neighbouring lanes should read neighbouring addresses: along the lines, if those are the innermost dimension.
-  params.neighbours = params.kept_rank > 0 && params.kept_strides[params.kept_rank - 1] == 1 ? 1 : 0;
-  return params;
+  params.neighbours = kept > 0 && params.strides[0][kept - 1] == 1 ? 1 : 0;
+  const auto extent = [&](std::size_t side) {
+    return op.extent(now[side], most[side].valid() ? most[side].unchecked() : When::kAny, {&self});
+  };
+  return {params, extent(0), extent(1)};
 }
 
-BufferArg states(const OpContext& op, const Fold& f) { return op.write_scratch("states", f.elem).lanes(f.lanes); }
-
-std::string_view states_line(const Fold& f) {
-  switch (f.lanes) {
-    case 4:
-      return "fn state_at(i: u32) -> S { return load4_states(i); }\nfn set_state(i: u32, s: S) { store4_states(i, s); "
-             "}";
-    case 2:
-      return "fn state_at(i: u32) -> S { return load2_states(i); }\nfn set_state(i: u32, s: S) { store2_states(i, s); "
-             "}";
-    default:
-      return "fn state_at(i: u32) -> S { return load_states(i); }\nfn set_state(i: u32, s: S) { store_states(i, s); }";
-  }
+void add_states(Kernel& kernel, const Fold& f) {
+  kernel.bind.push_back(Scratch::write("states", f.elem).lanes(f.lanes));
+  kernel.slots.push_back({"states", f.lanes == 4 ? wgsl::states_4 : f.lanes == 2 ? wgsl::states_2 : wgsl::states_1});
 }
 
-void need_states(OpContext& op, const Tensor& self, const DimSet& is_folded, const Fold& f) {
-  // Lines times parts is at most the number of lines, or of wanted threads, and no part is shorter than sixteen
+Status fold(Lowering& op, const Tensor& self, Lines& lines, const Fold& f, const Tile& tile) {
+  auto& params = lines.params;
+  params.parts = parts_of(params, tile.rows);
+  // Lines times parts is at most the number of lines, or of wanted states, and no part is shorter than sixteen
   // elements where there are several.
-  Size lines = 1;
-  const auto& bound = op.bound(self);
-  for (std::size_t i = 0; i < bound.rank(); ++i) {
-    if (!is_folded[i]) lines = lines * Size::from_signed(bound[i]);
-  }
-  const std::uint64_t shared = std::min(wanted_threads(op), Size::of(bound).div_up(16).unchecked());
-  op.need_scratch((lines.fits(shared) ? Size(shared) : lines) * (4 * std::uint64_t{f.lanes}));
+  const auto sixteenths = (Size(lines.count.most) * lines.width.most).div_up(16);
+  const auto shared = sixteenths.fits(tile.rows) ? sixteenths.unchecked() : tile.rows;
+  TRY(op.scratch(Size(std::max(lines.count.most, shared)) * (4 * std::uint64_t{f.lanes})));
+  Kernel kernel = kernel_of(wgsl::fold, params, f, (Size(params.lines) * params.parts).unchecked());
+  kernel.bind.push_back(op.read("source", self));
+  return op.dispatch(kernel);
 }
 
-Status fold(OpContext& op, const Tensor& self, const FoldParams& params, const DimSet& is_folded, const Fold& f) {
-  need_states(op, self, is_folded, f);
-  return op.dispatch({.shader = wgsl::fold,
-                      .bind = {op.read("source", self), states(op, f)},
-                      .params = params_of(params),
-                      .threads = (Size(params.lines) * params.parts).unchecked(),
-                      .lines = {wgsl::fold_params.body, f.type, f.wgsl, states_line(f)}});
-}
-
-Status merge_parts(OpContext& op, FoldParams& params, const Fold& f) {
+Status merge_parts(Lowering& op, FoldParams& params, const Fold& f) {
   params.merged = 1;
-  if (params.parts == 1) return {};
-  return op.dispatch({.shader = wgsl::fold_merge,
-                      .bind = {states(op, f)},
-                      .params = params_of(params),
-                      .threads = params.lines,
-                      .lines = {wgsl::fold_params.body, f.type, f.wgsl, states_line(f)}});
+  return op.dispatch(kernel_of(wgsl::fold_merge, params, f, params.parts == 1 ? 0 : params.lines));
 }
 
-Status prepare_merge(OpContext& op, const FoldParams& params, const Fold& f) {
-  // Lines are cut where they are few: a small dispatch.
-  return op.prepare({.shader = wgsl::fold_merge,
-                     .bind = {states(op, f)},
-                     .params = params_of(params),
-                     .threads = 1,
-                     .lines = {wgsl::fold_params.body, f.type, f.wgsl, states_line(f)}});
-}
-
-Status finish_lines(OpContext& op, const FoldParams& params, const Fold& f, const Out& out, std::string_view finish) {
-  return op.dispatch({.shader = wgsl::fold_finish,
-                      .bind = {states(op, f), op.write("result", out)},
-                      .params = params_of(params),
-                      .threads = Size(params.lines).div_up(4).unchecked(),
-                      .lines = {wgsl::fold_params.body, f.type, f.wgsl, states_line(f), finish}});
+Status finish_lines(Lowering& op, const FoldParams& params, const Fold& f, const Out& out, const Shader& finish) {
+  Kernel kernel = kernel_of(wgsl::fold_finish, params, f, Size(params.lines).div_up(4).unchecked());
+  kernel.bind.push_back(op.write("result", out));
+  kernel.slots.push_back({"finish", finish});
+  return op.dispatch(kernel);
 }
 
 }  // namespace nibble::ops

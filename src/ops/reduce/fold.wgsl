@@ -1,5 +1,7 @@
 // First part of a fold: thread (line, part) folds every parts-th of the line's elements.
-// Bindings: source, states [lines, parts]. Lines: fold_params, T, and what a Fold gives.
+// Bindings: source, states [lines, parts].
+//! uses: fold_params
+//! slots: fold, states
 
 const KEPT = 0u;
 const FOLDED = 8u;

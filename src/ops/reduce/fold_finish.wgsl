@@ -1,5 +1,7 @@
 // Last part of a fold to one element per line: one thread makes four of them.
-// Bindings: states [lines, parts], result. Lines: fold_params, T, what a Fold gives, R and finish().
+// Bindings: states [lines, parts], result.
+//! uses: fold_params
+//! slots: fold, states, finish
 
 @compute @workgroup_size(WG)
 fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
@@ -8,7 +10,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     return;
   }
   let parts = select(params.parts, 1u, params.merged == 1u);
-  var results = vec4<R>();
+  var results = vec4<Result>();
   for (var lane = 0u; lane < 4u; lane++) {
     let first = min(4u * quad + lane, params.lines - 1u) * params.parts;
     var s = state_at(first);
@@ -18,4 +20,41 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     results[lane] = finish(s);
   }
   store4_result(quad, results);
+}
+
+// What a line's state comes to.
+//! module: finish_sum
+alias Result = T;
+fn finish(s: S) -> Result {
+  return s / T(params.scalar);
+}
+
+//! module: finish_extreme
+alias Result = T;
+fn finish(s: S) -> Result {
+  return bitcast<T>(s.x);
+}
+
+//! module: finish_place
+alias Result = i32;
+fn finish(s: S) -> Result {
+  return s.y;
+}
+
+//! module: finish_variance
+alias Result = f32;
+fn finish(s: S) -> Result {
+  return s.z / max(s.x - params.scalar, 0.0);
+}
+
+//! module: finish_mean
+alias Result = f32;
+fn finish(s: S) -> Result {
+  return s.y;
+}
+
+//! module: finish_rstd
+alias Result = f32;
+fn finish(s: S) -> Result {
+  return 1.0 / sqrt(s.z / s.x + params.scalar);
 }

@@ -1,5 +1,7 @@
 // Middle of a fold whose states are read more than once: one thread merges the states of a line into the first.
-// Bindings: states [lines, parts]. Lines: fold_params, T, and what a Fold gives.
+// Bindings: states [lines, parts].
+//! uses: fold_params
+//! slots: fold, states
 
 @compute @workgroup_size(WG)
 fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {

@@ -8,11 +8,10 @@ struct Params {
   folded_rank: u32,
   neighbours: u32,
   scalar: f32,
-  identity: u32,
   inner: u32,
   merged: u32,
   in_quads: u32,
-  pad: u32,
+  pad: vec2<u32>,
   sizes: array<vec4<u32>, 4>,    // of the kept dimensions, then from FOLDED on of the folded ones
   strides: array<vec4<u32>, 4>,
 }

@@ -1,60 +1,21 @@
 // Sums, means, variances, extremes and where they lie, over any dimensions. No barrier, so it suits CPU adapters, and
 // enough threads for a GPU: see fold.hpp.
-#include <bit>
-#include <limits>
-
-#include "ops/fold.hpp"
+#include "ops/families.hpp"
+#include "ops/reduce/fold.hpp"
+#include "wgsl.hpp"
 
 namespace nibble::ops {
 namespace {
 
-constexpr std::string_view kFloats = "alias T = f32;";
-constexpr std::string_view kInts = "alias T = i32;";
-
-constexpr std::string_view kSum =
-    "alias S = T;\n"
-    "fn start() -> S { return T(0); }\n"
-    "fn lift(x: T, i: u32) -> S { return x; }\n"
-    "fn lift4(v: vec4<T>, i: u32, step: u32) -> S { return v.x + v.y + v.z + v.w; }\n"
-    "fn merge(a: S, b: S) -> S { return a + b; }\n";
-
-// An extreme and where it lies; of equal ones the first. The value lies in the state by its bits.
-constexpr std::string_view kExtreme =
-    "alias S = vec2<i32>;\n"
-    "fn start() -> S { return S(bitcast<i32>(params.identity), 0x7fffffff); }\n"
-    "fn lift(x: T, i: u32) -> S { return S(bitcast<i32>(x), i32(i)); }\n"
-    "fn lift4(v: vec4<T>, i: u32, step: u32) -> S {\n"
-    "  return merge(merge(lift(v.x, i), lift(v.y, i + step)), merge(lift(v.z, i + 2u * step), lift(v.w, i + 3u * "
-    "step)));\n"
-    "}\n"
-    "fn merge(a: S, b: S) -> S {\n"
-    "  let x = bitcast<T>(a.x);\n"
-    "  let y = bitcast<T>(b.x);\n"
-    "  let takes_b = beats(y, x) || (!beats(x, y) && b.y < a.y);\n"
-    "  return select(a, b, takes_b);\n"
-    "}\n";
-
 struct Order {
-  std::string_view floats;  ///< T and beats(): NaN beats every number, as in torch
-  std::string_view ints;
-  float first_float;
-  std::int32_t first_int;
+  const Shader* floats;
+  const Shader* ints;
 };
-
-// A NaN is known by its bits: compilers may take comparisons to be between numbers.
-#define IS_NAN "fn is_nan(x: f32) -> bool { return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u; }\n"
-constexpr Order kMax{"alias T = f32;\n" IS_NAN
-                     "fn beats(a: f32, b: f32) -> bool { return !is_nan(b) && (is_nan(a) || a > b); }",
-                     "alias T = i32;\nfn beats(a: i32, b: i32) -> bool { return a > b; }",
-                     -std::numeric_limits<float>::infinity(), std::numeric_limits<std::int32_t>::min()};
-constexpr Order kMin{"alias T = f32;\n" IS_NAN
-                     "fn beats(a: f32, b: f32) -> bool { return !is_nan(b) && (is_nan(a) || a < b); }",
-                     "alias T = i32;\nfn beats(a: i32, b: i32) -> bool { return a < b; }",
-                     std::numeric_limits<float>::infinity(), std::numeric_limits<std::int32_t>::max()};
-#undef IS_NAN
+constexpr Order kMax{&wgsl::max_of_floats, &wgsl::max_of_ints};
+constexpr Order kMin{&wgsl::min_of_floats, &wgsl::min_of_ints};
 
 /// The dimensions that a list names: no list, or an empty one, means all of them.
-Result<DimSet> dims_of(OpContext& op, const Tensor& self, const std::optional<Ints>& dims) {
+Result<DimSet> dims_of(const Lowering& op, const Tensor& self, const std::optional<Ints>& dims) {
   DimSet set{};
   const bool all = !dims || dims->size() == 0;
   set.fill(all);
@@ -65,62 +26,81 @@ Result<DimSet> dims_of(OpContext& op, const Tensor& self, const std::optional<In
   return set;
 }
 
-Status set_reduced_shape(OpContext& op, const Tensor& self, const DimSet& is_folded, bool keepdim, Out& out) {
+/// Says the shape of `out`, and gives the lines to fold.
+Result<Lines> reduced(Lowering& op, const Tensor& self, const DimSet& is_folded, bool keepdim, Out& out) {
   Shape shape;
   for (std::size_t i = 0; i < self.rank(); ++i) {
-    if (!is_folded[i]) {
-      shape.push_back(self.shape[i]);
-    } else if (keepdim) {
-      shape.push_back(1);
-    }
+    if (!is_folded[i] || keepdim) shape.push_back(is_folded[i] ? 1 : self.shape[i]);
   }
-  return op.set_shape(out, shape);
+  TRY(op.set_shape(out, shape));
+  return lines_of(op, self, is_folded);
 }
 
-Status add_up(OpContext& op, const Tensor& self, const std::optional<Ints>& dims, bool keepdim, Out& out,
-              bool is_mean) {
+Status reduce(Lowering& op, const Tensor& self, Lines& lines, const Out& out, const Fold& f, const Shader& finish) {
+  TRY(fold(op, self, lines, f, op.choose(kFold, {}).tile));
+  return finish_lines(op, lines.params, f, out, finish);
+}
+
+template <bool is_mean>
+Status sum(Lowering& op, const Tensor& self, const std::optional<Ints>& dims, bool keepdim, Ignored, Out& out) {
   const bool on_ints = out.dtype == DType::i32;
   if ((!is_float(out.dtype) && !on_ints) || (on_ints && (is_mean || is_float(self.dtype)))) {
     return op.fail("cannot reduce {} to {}", self.dtype, out.dtype);
   }
   TRY_ASSIGN(const auto is_folded, dims_of(op, self, dims));
-  TRY(set_reduced_shape(op, self, is_folded, keepdim, out));
-  auto params = fold_params(op, self, is_folded);
-  params.scalar = is_mean ? static_cast<float>(params.width) : 1.0F;
-  const Fold sum{on_ints ? kInts : kFloats, kSum, 1, on_ints ? Elem::i32 : Elem::f32};
-  TRY(fold(op, self, params, is_folded, sum));
-  return finish_lines(op, params, sum, out, "alias R = T;\nfn finish(s: S) -> R { return s / T(params.scalar); }");
+  TRY_ASSIGN(auto lines, reduced(op, self, is_folded, keepdim, out));
+  lines.params.scalar = is_mean ? static_cast<float>(lines.params.width) : 1.0F;
+  const Fold f{.shader = &wgsl::fold_sum,
+               .elements = on_ints ? &wgsl::ints : &wgsl::floats,
+               .elem = on_ints ? Elem::i32 : Elem::f32};
+  return reduce(op, self, lines, out, f, wgsl::finish_sum);
 }
 
-Status extreme(OpContext& op, const Tensor& self, const DimSet& is_folded, bool keepdim, Out& out, const Order& order,
-               std::string_view finish) {
-  TRY(set_reduced_shape(op, self, is_folded, keepdim, out));
-  auto params = fold_params(op, self, is_folded);
-  if (params.width == 0 && params.lines > 0)
+Status variance(Lowering& op, const Tensor& self, const std::optional<Ints>& dims, double correction, bool keepdim,
+                Out& out) {
+  if (!is_float(self.dtype) || !is_float(out.dtype)) return op.fail("cannot reduce {} to {}", self.dtype, out.dtype);
+  TRY_ASSIGN(const auto is_folded, dims_of(op, self, dims));
+  TRY_ASSIGN(auto lines, reduced(op, self, is_folded, keepdim, out));
+  lines.params.scalar = static_cast<float>(correction);
+  return reduce(op, self, lines, out, kMoments, wgsl::finish_variance);
+}
+
+Status var(Lowering& op, const Tensor& self, const std::optional<Ints>& dims, bool unbiased, bool keepdim, Out& out) {
+  return variance(op, self, dims, unbiased ? 1 : 0, keepdim, out);
+}
+
+Status var_correction(Lowering& op, const Tensor& self, const std::optional<Ints>& dims,
+                      const std::optional<Number>& correction, bool keepdim, Out& out) {
+  return variance(op, self, dims, correction ? correction->value : 1, keepdim, out);
+}
+
+Status extreme(Lowering& op, const Tensor& self, const DimSet& is_folded, bool keepdim, Out& out, const Order& order,
+               const Shader& finish) {
+  TRY_ASSIGN(auto lines, reduced(op, self, is_folded, keepdim, out));
+  const auto width = lines.params.width;
+  if (width == 0 && lines.params.lines > 0) {
     return op.fail("self has shape {}: no elements to choose from", self.shape);
-  if (params.width > 0x7fffffff) return op.fail("self has {} elements to choose from, too many", params.width);
-  const bool on_floats = is_float(self.dtype);
-  params.identity =
-      on_floats ? std::bit_cast<std::uint32_t>(order.first_float) : static_cast<std::uint32_t>(order.first_int);
-  const Fold choice{on_floats ? order.floats : order.ints, kExtreme, 2, Elem::i32};
-  TRY(fold(op, self, params, is_folded, choice));
-  return finish_lines(op, params, choice, out, finish);
+  }
+  if (width > 0x7fffffff) return op.fail("self has {} elements to choose from, too many", width);
+  const Fold f{.shader = &wgsl::fold_extreme,
+               .elements = is_float(self.dtype) ? order.floats : order.ints,
+               .lanes = 2,
+               .elem = Elem::i32};
+  return reduce(op, self, lines, out, f, finish);
 }
 
-Status extreme_value(OpContext& op, const Order& order) {
-  TRY_BIND((self, dims, keepdim, out),
-           op.args<Tensor, std::optional<Ints>, bool, Out>({"self", "dim", "keepdim", "out"}));
+template <const Order& order>
+Status extreme_value(Lowering& op, const Tensor& self, const std::optional<Ints>& dims, bool keepdim, Out& out) {
   if (is_float(self.dtype) != is_float(out.dtype)) {
     return op.fail("self is {}, but the output is {}", self.dtype, out.dtype);
   }
   TRY_ASSIGN(const auto is_folded, dims_of(op, self, dims));
-  return extreme(op, self, is_folded, keepdim, out, order,
-                 "alias R = T;\nfn finish(s: S) -> R { return bitcast<T>(s.x); }");
+  return extreme(op, self, is_folded, keepdim, out, order, wgsl::finish_extreme);
 }
 
-Status extreme_place(OpContext& op, const Order& order) {
-  TRY_BIND((self, dim, keepdim, out),
-           op.args<Tensor, std::optional<std::int64_t>, bool, Out>({"self", "dim", "keepdim", "out"}));
+/// argmax and argmin.
+template <const Order& order>
+Status extreme_place(Lowering& op, const Tensor& self, const std::optional<std::int64_t>& dim, bool keepdim, Out& out) {
   if (out.dtype != DType::i32) return op.fail("out must be int32, but it is {}", out.dtype);
   DimSet is_folded{};
   is_folded.fill(!dim);
@@ -128,51 +108,28 @@ Status extreme_place(OpContext& op, const Order& order) {
     TRY_ASSIGN(const auto d, op.dim(*dim, self.rank(), "dim"));
     is_folded[d] = true;
   }
-  return extreme(op, self, is_folded, keepdim, out, order, "alias R = i32;\nfn finish(s: S) -> R { return s.y; }");
+  return extreme(op, self, is_folded, keepdim, out, order, wgsl::finish_place);
 }
 
-Status spread(OpContext& op, const Tensor& self, const std::optional<Ints>& dims, double correction, bool keepdim,
-              Out& out) {
-  if (!is_float(self.dtype) || !is_float(out.dtype)) return op.fail("cannot reduce {} to {}", self.dtype, out.dtype);
-  TRY_ASSIGN(const auto is_folded, dims_of(op, self, dims));
-  TRY(set_reduced_shape(op, self, is_folded, keepdim, out));
-  auto params = fold_params(op, self, is_folded);
-  params.scalar = static_cast<float>(correction);
-  TRY(fold(op, self, params, is_folded, kMoments));
-  return finish_lines(op, params, kMoments, out,
-                      "alias R = f32;\nfn finish(s: S) -> R { return s.z / max(s.x - params.scalar, 0.0); }");
-}
+constexpr std::string_view kSumArgs = "self, dim, keepdim, dtype -> out";
+constexpr std::string_view kArgs = "self, dim, keepdim -> out";
+constexpr std::string_view kPlace = "any dim or all; the first of equal elements; NaN wins";
+
+constexpr Op kOps[] = {
+    op<sum<true>>("aten.mean.dim", kSumArgs, "any dims"),
+    op<sum<false>>("aten.sum.dim_IntList", kSumArgs, "any dims"),
+    op<var>("aten.var.dim", "self, dim, unbiased, keepdim -> out", "any dims"),
+    op<var_correction>("aten.var.correction", "self, dim, correction, keepdim -> out", "any dims"),
+    op<extreme_value<kMax>>("aten.amax.default", kArgs, "any dims; NaN wins"),
+    op<extreme_value<kMin>>("aten.amin.default", kArgs, "any dims; NaN wins"),
+    op<extreme_place<kMax>>("aten.argmax.default", kArgs, kPlace),
+    op<extreme_place<kMin>>("aten.argmin.default", kArgs, kPlace),
+};
+
+constexpr const Choice* kChoices[] = {&kFold};
 
 }  // namespace
 
-Status mean(OpContext& op) {
-  TRY_BIND((self, dims, keepdim, dtype, out),
-           op.args<Tensor, std::optional<Ints>, bool, Ignored, Out>({"self", "dim", "keepdim", "dtype", "out"}));
-  return add_up(op, self, dims, keepdim, out, true);
-}
-
-Status sum(OpContext& op) {
-  TRY_BIND((self, dims, keepdim, dtype, out),
-           op.args<Tensor, std::optional<Ints>, bool, Ignored, Out>({"self", "dim", "keepdim", "dtype", "out"}));
-  return add_up(op, self, dims, keepdim, out, false);
-}
-
-Status var(OpContext& op) {
-  TRY_BIND((self, dims, unbiased, keepdim, out),
-           op.args<Tensor, std::optional<Ints>, bool, bool, Out>({"self", "dim", "unbiased", "keepdim", "out"}));
-  return spread(op, self, dims, unbiased ? 1 : 0, keepdim, out);
-}
-
-Status var_correction(OpContext& op) {
-  TRY_BIND((self, dims, correction, keepdim, out),
-           op.args<Tensor, std::optional<Ints>, std::optional<Number>, bool, Out>(
-               {"self", "dim", "correction", "keepdim", "out"}));
-  return spread(op, self, dims, correction ? correction->value : 1, keepdim, out);
-}
-
-Status amax(OpContext& op) { return extreme_value(op, kMax); }
-Status amin(OpContext& op) { return extreme_value(op, kMin); }
-Status argmax(OpContext& op) { return extreme_place(op, kMax); }
-Status argmin(OpContext& op) { return extreme_place(op, kMin); }
+const Family kReduce{"reduce", kOps, kChoices};
 
 }  // namespace nibble::ops

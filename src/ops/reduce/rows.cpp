@@ -1,4 +1,4 @@
-#include "ops/rows.hpp"
+#include "ops/reduce/rows.hpp"
 
 #include <algorithm>
 #include <bit>
@@ -8,95 +8,113 @@
 namespace nibble::ops {
 namespace {
 
-constexpr std::string_view kLoad =
-    "fn first4(i: u32) -> vec4<f32> { return load4_source(i); }\n"
-    "fn again4(i: u32) -> vec4<f32> { return load4_source(i); }\n";
+constexpr std::uint32_t kQuads = 1;    // a line is a run of whole vec4s
+constexpr std::uint32_t kSingles = 2;  // the result can be stored one by one: in float16 two lines may share a word
+constexpr std::uint32_t kStates = 4;   // states are wanted afterwards
 
-// On a GPU about four elements per thread, in at most 256 threads. A CPU adapter pays for each barrier by switching
-// between the threads of a workgroup, but those that run as one vector, four or eight, cost little.
-std::uint32_t group_size(const OpContext& op, std::int64_t widest) {
-  const auto& limits = op.profile().limits;
-  const auto most = std::bit_floor(std::min({256U, limits.max_workgroup_invocations, limits.max_workgroup_size_x}));
-  if (op.profile().kind == AdapterKind::cpu) return std::min(op.profile().vector_lanes(), most);
-  const auto quads = static_cast<std::uint64_t>(std::clamp<std::int64_t>(widest / 4, 32, 256));
-  return std::min(static_cast<std::uint32_t>(std::bit_ceil(quads)), most);
+constexpr When kAtOnce{.traits = kQuads, .none_of = kStates};
+constexpr Tile kAnySize{.threads = 1};
+
+enum Form : std::uint8_t { cores, lanes, thread, vector, group, line };
+
+// What no row is best for is taken by the first that is right: cores, or lanes.
+constexpr Variant kVariants[] = {
+    {.name = "cores",
+     .right = {.adapters = Adapters::cpu},
+     .best = {.max_rows = 3, .min_width = 8193},
+     .tile = kForCores,
+     .why = "several threads share a line, then all apply it: a long line is almost alone"},
+    {.name = "lanes",
+     .best = {.adapters = Adapters::gpu, .max_rows = 63, .min_width = 16385},
+     .tile = kForLanes,
+     .why = "as cores, with threads for a GPU"},
+    {.name = "thread",
+     .right = kAtOnce,
+     .best = {.adapters = Adapters::cpu, .min_rows = 64, .max_width = 1024},
+     .tile = kAnySize,
+     .why = "lines for all cores and vector lanes; in longer ones barriers do not show, and neighbouring loads do"},
+    {.name = "vector",
+     .right = kAtOnce,
+     .best = {.adapters = Adapters::cpu},
+     .tile = kAnySize,
+     .why = "barriers cost little between the threads that a CPU adapter runs as one vector"},
+    {.name = "group",
+     .right = kAtOnce,
+     .best = {.adapters = Adapters::gpu},
+     .tile = kAnySize,
+     .why = "a workgroup takes a line, about four elements a thread"},
+    {.name = "line",
+     .right = {.traits = kSingles, .none_of = kStates},
+     .best = {.adapters = Adapters::cpu, .min_rows = 64},
+     .tile = kAnySize,
+     .why = "as thread, for lines that are no whole quads"},
+};
+
+std::uint32_t group_size(const Lowering& op, Form form, std::uint64_t widest) {
+  const auto& profile = op.profile();
+  const auto most =
+      std::bit_floor(std::min({256U, profile.limits.max_workgroup_invocations, profile.limits.max_workgroup_size_x}));
+  const auto quads = static_cast<std::uint32_t>(std::clamp<std::uint64_t>(widest / 4, 32, 256));
+  return std::min(form == vector ? profile.vector_lanes() : std::bit_ceil(quads), most);
 }
 
-// With so many lines a CPU adapter has work for all its cores and vector lanes without sharing any.
-constexpr std::uint32_t kLinesForAll = 64;
-// In longer ones the barriers of a group do not show, and its neighbouring loads do.
-constexpr std::uint32_t kNarrow = 1024;
-
-Bindings bindings(OpContext& op, const Tensor& self, const Affine& affine, const BufferArg& result) {
-  Bindings bind{op.read("source", self), result};
-  if (affine.weight) bind.add(op.read("weight", *affine.weight));
-  if (affine.bias) bind.add(op.read("bias", *affine.bias));
-  return bind;
+Status add(Lowering& op, const Tensor& a, const Terms& terms) {
+  const auto quads = quads_of(terms.sum.shape);
+  return op.dispatch({.shader = wgsl::add_quads,
+                      .bind = {op.read("a", a), op.read("b", terms.b), op.write("sum", terms.sum)},
+                      .params = quads,
+                      .threads = quads});
 }
-
-// The longest line that a workgroup always takes: a longer one needs to have company.
-std::uint32_t longest_alone(const OpContext& op) { return op.profile().kind == AdapterKind::cpu ? 8192 : 16384; }
 
 }  // namespace
 
-bool suits_groups(const OpContext& op, const FoldParams& params) {
-  const auto company = op.profile().kind == AdapterKind::cpu ? 4U : 64U;
-  return params.in_quads != 0 && (params.width <= longest_alone(op) || params.lines >= company);
-}
+const Choice kRows{"rows", kVariants};
 
-Status rows_in_groups(OpContext& op, const Bindings& bind, std::int64_t widest, const FoldParams& params,
-                      const RowsOp& rows, std::string_view load, bool only_prepares) {
-  const auto emit = only_prepares ? &OpContext::prepare : &OpContext::dispatch;
-  if (op.profile().kind == AdapterKind::cpu && params.lines >= kLinesForAll && params.width <= kNarrow) {
-    return (op.*emit)({.shader = wgsl::rows_thread,
-                       .bind = bind,
-                       .params = params_of(params),
-                       .threads = params.lines,
-                       .lines = {wgsl::fold_params.body, rows.fold.wgsl, rows.apply, rows.more, load}});
-  }
-  const auto threads = group_size(op, widest);
-  return (op.*emit)({.shader = wgsl::rows_group,
-                     .bind = bind,
-                     .params = params_of(params),
-                     .threads = std::uint64_t{params.lines} * threads,
-                     .workgroup = threads,
-                     .whole_groups = true,
-                     .lines = {wgsl::fold_params.body, rows.fold.wgsl, rows.apply, rows.more, load}});
-}
+Status rows(Lowering& op, const RowsOp& rows, const Tensor& self, Lines& lines, const Out& out) {
+  const Tensor& source = rows.terms != nullptr ? rows.terms->sum : self;
+  const auto& params = lines.params;
+  // A weight is as long as a line.
+  if (rows.weight && op.is_fixed(*rows.weight)) lines.width = {params.width};
+  const auto& variant = op.choose(kRows, Facts{.rows = lines.count, .width = lines.width}
+                                             .trait(kQuads, params.in_quads != 0, lines.width.least < lines.width.most)
+                                             .trait(kSingles, out.dtype == DType::f32, false)
+                                             .trait(kStates, rows.keeps_states, false));
+  const auto form = static_cast<Form>(&variant - kVariants);
+  const bool is_split = form == cores || form == lanes;
+  const bool is_at_once = !is_split && form != line;
 
-Status rows(OpContext& op, const Tensor& self, const Affine& affine, const DimSet& is_folded, FoldParams& params,
-            const Out& out, const RowsOp& rows, bool keep_states) {
-  op.need_dispatches(keep_states ? 5 : 3);
-  auto bind = bindings(op, self, affine, op.write("result", out));
-  std::int64_t widest = 1;
-  for (std::size_t i = 0; i < self.rank(); ++i) widest *= is_folded[i] ? op.bound(self)[i] : 1;
-  const bool in_groups = !keep_states && suits_groups(op, params);
-  // A call may go another way than the largest one, unless a weight says how long all lines are.
-  const bool always_in_groups = in_groups && affine.weight && params.width <= longest_alone(op);
-  const bool never_in_groups = keep_states || (affine.weight && params.in_quads == 0);
-  if (!always_in_groups) need_states(op, self, is_folded, rows.fold);
-  if (!always_in_groups && !never_in_groups) {
-    TRY(in_groups ? prepare_merge(op, params, rows.fold) : rows_in_groups(op, bind, widest, params, rows, kLoad, true));
+  if (rows.terms != nullptr && !is_at_once) TRY(add(op, self, *rows.terms));
+  if (is_split) {
+    TRY(fold(op, source, lines, rows.fold, variant.tile));
+    TRY(merge_parts(op, lines.params, rows.fold));
   }
-  if (in_groups) return rows_in_groups(op, bind, widest, params, rows, kLoad);
-  // On a CPU adapter a thread makes a whole line, if there are enough of them: not so in float16, where two lines may
-  // share a word.
-  if (op.profile().kind == AdapterKind::cpu && !keep_states && out.dtype == DType::f32 &&
-      params.lines >= kLinesForAll && params.folded_rank <= 1) {
-    return op.dispatch({.shader = wgsl::rows_line,
-                        .bind = bindings(op, self, affine, op.write("result", out).lanes(1)),
-                        .params = params_of(params),
-                        .threads = params.lines,
-                        .lines = {wgsl::fold_params.body, rows.fold.wgsl, rows.apply, rows.more}});
+  Kernel kernel{.shader = is_split         ? wgsl::rows_apply
+                          : form == line   ? wgsl::rows_line
+                          : form == thread ? wgsl::rows_thread
+                                           : wgsl::rows_group,
+                .bind = {op.write("result", out).lanes(form == line ? 1 : 4)},
+                .params = params,
+                .threads = is_split ? quads_of(out.shape) : params.lines,
+                .slots = rows.slots};
+  kernel.slots.push_back({"fold", *rows.fold.shader});
+  if (is_at_once && rows.terms != nullptr) {
+    kernel.bind.push_back(op.read("a", self));
+    kernel.bind.push_back(op.read("b", rows.terms->b));
+    kernel.bind.push_back(op.write("sum", rows.terms->sum));
+    kernel.slots.push_back({"load", wgsl::rows_of_sum});
+  } else {
+    kernel.bind.push_back(op.read("source", source));
+    if (is_at_once) kernel.slots.push_back({"load", wgsl::rows_of_source});
   }
-  TRY(fold(op, self, params, is_folded, rows.fold));
-  TRY(merge_parts(op, params, rows.fold));
-  return op.dispatch(
-      {.shader = wgsl::rows_apply,
-       .bind = bind.add(states(op, rows.fold)),
-       .params = params_of(params),
-       .threads = Size::of(out.shape).div_up(4).unchecked(),
-       .lines = {wgsl::fold_params.body, rows.fold.wgsl, states_line(rows.fold), rows.apply, rows.more}});
+  if (rows.weight) kernel.bind.push_back(op.read("weight", *rows.weight));
+  if (rows.bias) kernel.bind.push_back(op.read("bias", *rows.bias));
+  if (is_split) add_states(kernel, rows.fold);
+  if (form == vector || form == group) {
+    kernel.workgroup = group_size(op, form, lines.width.most);
+    kernel.whole_groups = true;
+    kernel.threads *= kernel.workgroup;
+  }
+  return op.dispatch(kernel);
 }
 
 }  // namespace nibble::ops

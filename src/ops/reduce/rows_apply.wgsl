@@ -1,7 +1,8 @@
 // Second half of an op along lines: one thread makes four neighbouring elements, of one line where lines are
 // whole vec4s, else perhaps of four.
-// Bindings: source, result, perhaps weight and bias, states [lines, parts]. Lines: fold_params, and what a Fold and a
-// RowsOp give.
+// Bindings: source, result, perhaps weight and bias, states [lines, parts].
+//! uses: fold_params
+//! slots: fold, apply, states
 
 // Where an element lies: x elements into its run of neighbouring lines, the first of which is z, and y into its line.
 fn following(at: vec3<u32>) -> vec3<u32> {

@@ -1,6 +1,7 @@
 // An op along lines in one go: a workgroup folds a line of whole vec4s, then makes its elements anew.
-// Bindings: source, result, and what the lines name. Lines: fold_params, what a Fold and a RowsOp give, first4(),
-// again4().
+// Bindings: source, or a, b and sum; result; perhaps weight and bias.
+//! uses: fold_params
+//! slots: fold, apply, load
 //
 // On a discrete GPU: neighbouring lanes read and write neighbouring vec4s; the second read comes from the cache, so a
 // line moves its bytes once in and once out. log2(WG) barriers for a line.

@@ -1,7 +1,8 @@
 // An op along lines in one go, for CPU adapters and results that can be stored one by one: a thread folds a line of any
 // length and any distance between its elements, then makes its elements anew. No barrier, one division.
-// Bindings: source, result (of single elements), perhaps weight and bias. Lines: fold_params, and what a Fold and a
-// RowsOp give.
+// Bindings: source, result (of single elements), perhaps weight and bias.
+//! uses: fold_params
+//! slots: fold, apply
 
 @compute @workgroup_size(WG)
 fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {

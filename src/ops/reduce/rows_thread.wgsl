@@ -1,7 +1,8 @@
 // An op along lines in one go, for CPU adapters: a thread folds a line of whole vec4s, then makes its elements anew.
 // No barrier, so it beats a workgroup for each line wherever there are lines enough for all cores.
-// Bindings: source, result, and what the lines name. Lines: fold_params, what a Fold and a RowsOp give, first4(),
-// again4().
+// Bindings: source, or a, b and sum; result; perhaps weight and bias.
+//! uses: fold_params
+//! slots: fold, apply, load
 
 @compute @workgroup_size(WG)
 fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
