@@ -53,14 +53,4 @@ std::uint32_t collapse_broadcast(const Shape& out, std::span<const Shape> operan
   return rank;
 }
 
-Reading reading_of(const Shape& operand, const Shape& out, const Shape& largest_operand, const Shape& largest_out,
-                   std::uint32_t rank, const Dims& sizes, const Dims& strides) {
-  const bool is_whole = operand.numel() == out.numel();
-  if (is_whole && largest_operand.numel() == largest_out.numel()) return Reading::as_output;
-  if (largest_operand.numel() == 1) return Reading::one;
-  // An operand that moves along the innermost dimension has strides there that are multiples of this dimension's size.
-  if (rank == 0 || sizes[rank - 1] % 4 != 0) return Reading::by_element;
-  return strides[rank - 1] == 1 ? Reading::by_quad : Reading::one_by_quad;
-}
-
 }  // namespace nibble::ops

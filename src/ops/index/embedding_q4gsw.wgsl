@@ -1,25 +1,13 @@
 // Rows of a 4-bit table: value = (nibble - 8) * scale of its group. Each thread unpacks WORDS words of eight nibbles,
 // all of one group.
-// Bindings: weight (words or words4), scales, ids, result, perhaps fault. Line: words_at().
+// Bindings: weight (words or words4), scales, ids, result, perhaps fault.
 //
 // On a discrete GPU (WORDS = 1): 4 bytes read and 32 written per thread; neighbouring lanes read neighbouring words and
 // write neighbouring vec4 pairs, so both streams are coalesced; the scale and the id are shared by group_size / 8 and
 // width / 8 lanes and come from cache. No barrier, width / 8 threads per id. The kernel writes eight times what it
 // reads, so it runs at the speed of plain stores.
-
-struct Params {
-  id_count: u32,
-  width: u32,
-  table_rows: u32,
-  row_begin: u32,
-  row_end: u32,
-  node: u32,
-  groups: u32,
-  group_size: u32,
-  weight_first: u32,
-  scales_first: u32,
-}
-@group(0) @binding(0) var<uniform> params: Params;
+//! uses: embedding_rows
+//! slots: words
 
 override LINEAR: u32 = 1u;  // 1: the even element is the low nibble
 override WORDS: u32 = 1u;
@@ -44,15 +32,8 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     return;
   }
   let part = i - position * per_row;
-  let token = load_ids(position);
-  let row = u32(token);
+  let row = row_of(position);
   if (row >= params.table_rows) {
-    if (part == 0u) {
-      report_fault(params.node, position, token);
-    }
-    return;
-  }
-  if (row < params.row_begin || row >= params.row_end) {
     return;
   }
   let scale = load_scales((row - params.scales_first) * params.groups + part * 8u * WORDS / params.group_size);
@@ -64,4 +45,14 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     unpack(words.z, quad + 4u, scale);
     unpack(words.w, quad + 6u, scale);
   }
+}
+
+//! module: one_word
+fn words_at(i: u32) -> vec4<u32> {
+  return vec4<u32>(weight[i], 0u, 0u, 0u);
+}
+
+//! module: four_words
+fn words_at(i: u32) -> vec4<u32> {
+  return weight[i];
 }

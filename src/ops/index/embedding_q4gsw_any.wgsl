@@ -1,20 +1,7 @@
 // Rows of a 4-bit table, for any even width and any group size: one thread makes four neighbouring output elements,
 // which may belong to two rows. Where the table is in shards, elements of other shards keep what they have.
 // Bindings: weight (words), scales, ids, result, perhaps fault.
-
-struct Params {
-  id_count: u32,
-  width: u32,
-  table_rows: u32,
-  row_begin: u32,
-  row_end: u32,
-  node: u32,
-  groups: u32,
-  group_size: u32,
-  weight_first: u32,
-  scales_first: u32,
-}
-@group(0) @binding(0) var<uniform> params: Params;
+//! uses: embedding_rows
 
 override LINEAR: u32 = 1u;  // 1: the even element is the low nibble
 override PARTIAL: u32 = 0u;
@@ -34,13 +21,8 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     let element = min(4u * quad + lane, count - 1u);
     let position = element / params.width;
     let column = element - position * params.width;
-    let token = load_ids(position);
-    let row = u32(token);
+    let row = row_of(position);
     if (row >= params.table_rows) {
-      report_fault(params.node, position, token);
-      continue;
-    }
-    if (row < params.row_begin || row >= params.row_end) {
       continue;
     }
     let byte = (row - params.weight_first) * (params.width / 2u) + column / 2u;

@@ -4,18 +4,16 @@
 #include <algorithm>
 #include <numeric>
 
-#include "ops/checks.hpp"
-#include "ops/move.hpp"
-#include "ops/ops.hpp"
+#include "ops/families.hpp"
+#include "ops/move/move.hpp"
 #include "ops/strides.hpp"
-#include "wgsl.hpp"
 
 namespace nibble::ops {
 namespace {
 
 constexpr std::size_t kAtOnce = kMaxBindings - 1;
 
-struct Params {
+struct CatParams {
   std::uint32_t threads = 0;
   std::uint32_t count = 0;
   std::uint32_t width = 0;
@@ -31,7 +29,7 @@ struct Params {
 bool is_nothing(const Tensor& t) { return t.rank() == 1 && t.shape[0] == 0; }
 
 /// The dimension, and the output's shape.
-Result<std::size_t> check(OpContext& op, const Tensors& tensors, std::int64_t dim, const Out& out, Shape& shape) {
+Result<std::size_t> check(const Lowering& op, const Tensors& tensors, std::int64_t dim, const Out& out, Shape& shape) {
   std::optional<Tensor> first;
   std::size_t d = 0;
   for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -60,10 +58,7 @@ Result<std::size_t> check(OpContext& op, const Tensors& tensors, std::int64_t di
   return d;
 }
 
-}  // namespace
-
-Status cat(OpContext& op) {
-  TRY_BIND((tensors, dim, out), op.args<Tensors, std::int64_t, Out>({"tensors", "dim", "out"}));
+Status cat(Lowering& op, const Tensors& tensors, std::int64_t dim, Out& out) {
   if (tensors.size() == 0) return op.fail("tensors is an empty list");
   Shape shape;
   TRY_ASSIGN(const auto d, check(op, tensors, dim, out, shape));
@@ -83,31 +78,28 @@ Status cat(OpContext& op) {
     unit = std::gcd(unit, width_of(tensors[i]));
     is_one_type = is_one_type && tensors[i].dtype == out.dtype;
   }
-  const bool to_floats = is_one_type ? size_of(out.dtype) == 2 : out.dtype != DType::i32;
-  const auto bits = [&](BufferArg arg, DType dtype) { return is_one_type ? arg.raw(moved_as(dtype)) : arg; };
+  const Shader& type = is_one_type ? moved_type(out.dtype) : out.dtype == DType::i32 ? wgsl::ints : wgsl::floats;
+  const auto bits = [&](const BufferArg& arg) { return is_one_type ? moved(arg) : arg; };
   constexpr std::array<std::string_view, kAtOnce> kNames{"in0", "in1", "in2", "in3", "in4", "in5", "in6"};
 
-  const auto narrow = [](std::int64_t n) { return static_cast<std::uint32_t>(n); };
-  Params params;
+  CatParams params;
   params.vectors = unit % 4 == 0 ? vectors_per_thread(op, unit) : 0;
   const bool is_vectors = params.vectors > 0;
   unit = is_vectors ? 4 * std::int64_t{params.vectors} : 1;
   params.count = narrow(shape.numel());
   params.width = narrow(wrapping_product(shape[d], inner) / unit);
-  const auto chunks = static_cast<std::uint32_t>(Size(tensors.size()).div_up(kAtOnce).unchecked());
-  op.need_dispatches(chunks + 1);
   for (std::size_t from = 0; from < tensors.size(); from += kAtOnce) {
     const std::size_t inputs = std::min(kAtOnce, tensors.size() - from);
-    Bindings bind{};
+    Bindings bind;
     params.begin = params.end;
     for (std::size_t i = 0; i < kAtOnce; ++i) {
       // The first input stands in for those that are not there: the kernel never reads it by their names.
       const Tensor t = tensors[from + (i < inputs ? i : 0)];
-      bind.add(bits(op.read(kNames[i], t), t.dtype));
+      bind.push_back(bits(op.read(kNames[i], t)));
       if (i < inputs) params.end += narrow(width_of(t) / unit);
       params.ends[i] = params.end;
     }
-    bind.add(bits(op.write("result", out), out.dtype));
+    bind.push_back(bits(op.write("result", out)));
     // Columns of several rows that are no vec4s share some with their neighbours: then each one is looked at.
     const bool is_run = rows == 1 && !is_vectors;
     params.first_quad = is_run ? params.begin / 4 : 0;
@@ -115,15 +107,22 @@ Status cat(OpContext& op) {
                      : is_run   ? static_cast<std::uint32_t>(Size(params.end).div_up(4).unchecked()) - params.first_quad
                                 : quads_of(shape);
     if (params.begin == params.end) params.threads = 0;
-    const Kernel kernel{.shader = wgsl::cat,
-                        .bind = bind,
-                        .params = params_of(params),
-                        .threads = params.threads,
-                        .overrides = {{"INPUTS", static_cast<double>(inputs)}},
-                        .lines = {to_floats ? "alias T = f32;" : "alias T = i32;"}};
-    TRY(op.dispatch(kernel));
+    TRY(op.dispatch({.shader = wgsl::cat,
+                     .bind = bind,
+                     .params = params,
+                     .threads = params.threads,
+                     .overrides = {{"INPUTS", static_cast<double>(inputs)}},
+                     .slots = {{"type", type}}}));
   }
   return {};
 }
+
+constexpr Op kOps[] = {
+    op<cat>("aten.cat.default", "tensors, dim -> out", "any number of inputs, any dim; mixed types to float or int32"),
+};
+
+}  // namespace
+
+const Family kCat{"cat", kOps};
 
 }  // namespace nibble::ops

@@ -2,7 +2,8 @@
 // is how many; then all counts are of pieces). Else (0) it makes four neighbouring output elements, from whichever
 // inputs they come.
 // A dispatch that has only some of the inputs writes their columns, `begin` to `end`, and leaves the others alone.
-// Bindings: in0 to in6, result. Line: T. Override: how many of the inputs are not stand-ins.
+// Bindings: in0 to in6, result. Override: how many of the inputs are not stand-ins.
+//! slots: type
 
 struct Params {
   threads: u32,

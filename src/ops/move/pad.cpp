@@ -2,24 +2,22 @@
 #include <algorithm>
 #include <bit>
 
-#include "ops/checks.hpp"
-#include "ops/move.hpp"
-#include "ops/ops.hpp"
+#include "ops/families.hpp"
+#include "ops/move/move.hpp"
 #include "ops/strides.hpp"
-#include "wgsl.hpp"
 
 namespace nibble::ops {
 namespace {
 
-struct Params {
+struct PadParams {
   std::uint32_t quads = 0;
   std::uint32_t rank = 0;
   std::uint32_t vectors = 0;
   std::uint32_t value = 0;
-  Dims sizes{};
+  Dims sizes{1};
   Dims strides{};
   Dims borders{};
-  Dims extents{};
+  Dims extents{1};
 };
 
 struct Border {
@@ -29,7 +27,7 @@ struct Border {
 
 /// Fills in the dimensions, innermost first, then turned round. One with no border of its own becomes part of the next:
 /// a border of whole rows is a border of so many elements.
-void collapse(const Shape& source, std::span<const Border> borders, Params& params) {
+void collapse(const Shape& source, std::span<const Border> borders, PadParams& params) {
   std::int64_t inner = 1;
   std::int64_t stride = 1;
   for (std::size_t i = source.rank(); i-- > 0;) {
@@ -40,23 +38,23 @@ void collapse(const Shape& source, std::span<const Border> borders, Params& para
       continue;
     }
     const std::uint32_t k = params.rank++;
-    params.sizes[k] = static_cast<std::uint32_t>(wrapping_product(source[i] + before + after, inner));
-    params.strides[k] = static_cast<std::uint32_t>(stride);
-    params.borders[k] = static_cast<std::uint32_t>(wrapping_product(before, inner));
-    params.extents[k] = static_cast<std::uint32_t>(extent);
+    params.sizes[k] = narrow(wrapping_product(source[i] + before + after, inner));
+    params.strides[k] = narrow(stride);
+    params.borders[k] = narrow(wrapping_product(before, inner));
+    params.extents[k] = narrow(extent);
     stride = wrapping_product(stride, extent);
     inner = 1;
   }
   for (auto* dims : {&params.sizes, &params.strides, &params.borders, &params.extents}) {
     std::reverse(dims->begin(), dims->begin() + params.rank);
   }
+  params.rank = std::max(1U, params.rank);
 }
 
 /// Counts vec4s, where all runs and borders are whole ones.
-void count_vectors(Params& params) {
+void count_vectors(PadParams& params) {
   const std::uint32_t last = params.rank - 1;
-  if (params.rank == 0 || params.sizes[last] % 4 != 0 || params.borders[last] % 4 != 0 || params.extents[last] % 4 != 0)
-    return;
+  if (params.sizes[last] % 4 != 0 || params.borders[last] % 4 != 0 || params.extents[last] % 4 != 0) return;
   params.vectors = 1;
   params.sizes[last] /= 4;
   params.extents[last] /= 4;
@@ -64,10 +62,7 @@ void count_vectors(Params& params) {
   for (std::uint32_t i = 0; i < last; ++i) params.strides[i] /= 4;
 }
 
-}  // namespace
-
-Status constant_pad(OpContext& op) {
-  TRY_BIND((self, pad, value, out), op.args<Tensor, Ints, Number, Out>({"self", "pad", "value", "out"}));
+Status constant_pad(Lowering& op, const Tensor& self, const Ints& pad, const Number& value, Out& out) {
   if (self.dtype != out.dtype) return op.fail("self is {}, but the output is {}", self.dtype, out.dtype);
   if (pad.size() % 2 != 0 || pad.size() > 2 * self.rank()) {
     return op.fail("pad has {} entries, but a self of shape {} takes two for each of its last dimensions", pad.size(),
@@ -91,19 +86,25 @@ Status constant_pad(OpContext& op) {
   }
   TRY(op.set_shape(out, shape));
 
-  Params params;
-  params.quads = quads_of(shape);
+  PadParams params{.quads = quads_of(shape)};
   params.value = is_float(self.dtype)           ? std::bit_cast<std::uint32_t>(static_cast<float>(value.value))
                  : self.dtype == DType::boolean ? (value.integer != 0 ? 1 : 0)
-                                                : static_cast<std::uint32_t>(value.integer);
+                                                : narrow(value.integer);
   collapse(self.shape, borders, params);
   count_vectors(params);
-  return op.dispatch(
-      {.shader = wgsl::pad,
-       .bind = {op.read("source", self).raw(moved_as(self.dtype)), op.write("result", out).raw(moved_as(self.dtype))},
-       .params = params_of(params),
-       .threads = params.quads,
-       .lines = {moved_type(self.dtype), "fn fill() -> T { return bitcast<T>(params.value); }"}});
+  return op.dispatch({.shader = wgsl::pad,
+                      .bind = {moved(op.read("source", self)), moved(op.write("result", out))},
+                      .params = params,
+                      .threads = params.quads,
+                      .slots = {{"type", moved_type(self.dtype)}}});
 }
+
+constexpr Op kOps[] = {
+    op<constant_pad>("aten.constant_pad_nd.default", "self, pad, value -> out", "any dims; a negative border crops"),
+};
+
+}  // namespace
+
+const Family kPad{"pad", kOps};
 
 }  // namespace nibble::ops

@@ -1,6 +1,8 @@
 // A tensor with a border of one value: one thread makes four neighbouring output elements, which are one vec4 of the
 // source or of the border where all runs are whole vec4s (`vectors`; then all sizes count vec4s).
-// Bindings: source, result. Lines: T, fill().
+// Bindings: source, result.
+//! uses: coordinates
+//! slots: type
 
 struct Params {
   quads: u32,
@@ -14,24 +16,11 @@ struct Params {
 }
 @group(0) @binding(0) var<uniform> params: Params;
 
-const OUTSIDE = 0xffffffffu;
-
-// Where output element (or vec4) i lies in the source.
-fn place(i: u32) -> u32 {
-  var rest = i;
-  var at = 0u;
-  for (var d = params.rank; d > 0u; d--) {
-    let k = d - 1u;
-    let size = params.sizes[k >> 2u][k & 3u];
-    let above = rest / size;
-    let coordinate = rest - above * size - params.borders[k >> 2u][k & 3u];
-    if (coordinate >= params.extents[k >> 2u][k & 3u]) {
-      return OUTSIDE;
-    }
-    at += coordinate * params.strides[k >> 2u][k & 3u];
-    rest = above;
-  }
-  return at;
+// A place in the source, and in how many dimensions it is beside it.
+alias Place = vec2<u32>;
+fn offset(k: u32, coordinate: u32) -> Place {
+  let at = coordinate - params.borders[k >> 2u][k & 3u];
+  return vec2<u32>(at * params.strides[k >> 2u][k & 3u], select(0u, 1u, at >= params.extents[k >> 2u][k & 3u]));
 }
 
 @compute @workgroup_size(WG)
@@ -40,17 +29,17 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
   if (i >= params.quads) {
     return;
   }
-  var values = vec4<T>(fill());
+  var values = vec4<T>(bitcast<T>(params.value));
   if (params.vectors == 1u) {
     let at = place(i);
-    if (at != OUTSIDE) {
-      values = load4_source(at);
+    if (at.y == 0u) {
+      values = load4_source(at.x);
     }
   } else {
     for (var lane = 0u; lane < 4u; lane++) {
       let at = place(4u * i + lane);
-      if (at != OUTSIDE) {
-        values[lane] = load_source(at);
+      if (at.y == 0u) {
+        values[lane] = load_source(at.x);
       }
     }
   }
