@@ -71,6 +71,7 @@ Result<Inspection::Step> make_step(const std::shared_ptr<const Plan>& plan, cons
     }
   }
   step.dispatches = describe_dispatches(stepper);
+  step.choices = describe_choices(stepper);
   return step;
 }
 
@@ -129,7 +130,12 @@ Json to_json(const DispatchInfo& dispatch) {
           {"workgroup", dispatch.workgroup}, {"bindings", std::move(bindings)}};
 }
 
-Json to_json(const Inspection::PlanFacts& plan, bool with_dispatches) {
+Json to_json(const ChoiceInfo& choice) {
+  return {{"op", choice.op},         {"nodes", choice.nodes}, {"choice", choice.choice},
+          {"chosen", choice.chosen}, {"why", choice.why},     {"possible", choice.possible}};
+}
+
+Json to_json(const Inspection::PlanFacts& plan, InspectDetails details) {
   Json json = {{"pipelines", plan.pipelines},
                {"max_dispatches", plan.max_dispatches},
                {"memory",
@@ -143,7 +149,11 @@ Json to_json(const Inspection::PlanFacts& plan, bool with_dispatches) {
   Json step = {{"inputs", Json::array()}, {"outputs", Json::array()}, {"dispatch_count", plan.step->dispatches.size()}};
   for (const auto& shape : plan.step->inputs) step["inputs"].push_back(to_json(shape));
   for (const auto& shape : plan.step->outputs) step["outputs"].push_back(to_json(shape));
-  if (with_dispatches) {
+  if (details.variants) {
+    step["variants"] = Json::array();
+    for (const auto& c : plan.step->choices) step["variants"].push_back(to_json(c));
+  }
+  if (details.dispatches) {
     step["dispatches"] = Json::array();
     for (const auto& d : plan.step->dispatches) step["dispatches"].push_back(to_json(d));
   }
@@ -178,7 +188,7 @@ Result<Inspection> inspect(const std::string& path, const DeviceProfile& profile
   return facts;
 }
 
-std::string to_json(const Inspection& facts, bool with_dispatches) {
+std::string to_json(const Inspection& facts, InspectDetails details) {
   Json json = {{"file", facts.file},       {"file_bytes", facts.file_bytes},
                {"method", facts.method},   {"inputs", Json::array()},
                {"outputs", Json::array()}, {"constant_methods", Json::object()},
@@ -191,7 +201,7 @@ std::string to_json(const Inspection& facts, bool with_dispatches) {
   for (const auto& op : facts.ops) {
     json["ops"].push_back({{"name", op.name}, {"count", op.count}, {"supported", op.supported}});
   }
-  if (facts.plan) json["plan"] = to_json(*facts.plan, with_dispatches);
+  if (facts.plan) json["plan"] = to_json(*facts.plan, details);
   if (facts.problem) json["problem"] = facts.problem->message;
   // Names come from the file: what is no UTF-8 in them is replaced.
   return json.dump(2, ' ', false, Json::error_handler_t::replace);

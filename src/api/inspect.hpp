@@ -35,6 +35,7 @@ struct Inspection {
     std::vector<Shape> inputs;
     std::vector<Shape> outputs;
     std::vector<DispatchInfo> dispatches;
+    std::vector<ChoiceInfo> choices;
   };
   struct PlanFacts {
     MemoryUse memory;
@@ -61,7 +62,12 @@ struct Inspection {
 /// Fails when the file cannot be read as a program. One that cannot be planned has a `problem`.
 Result<Inspection> inspect(const std::string& path, const DeviceProfile& profile, const InspectOptions& options = {});
 
-/// `with_dispatches`: every dispatch, not only their number.
-std::string to_json(const Inspection& inspection, bool with_dispatches);
+/// What a page or a JSON text has beside the summary.
+struct InspectDetails {
+  bool dispatches = false;
+  bool variants = false;
+};
+
+std::string to_json(const Inspection& inspection, InspectDetails details);
 
 }  // namespace nibble

@@ -52,6 +52,7 @@ struct InspectCommandOptions : ModelOptions {
   bool use_device = false;  ///< `device` was given, be it empty
   std::string device_profile;
   bool plan = false;
+  bool variants = false;
 };
 Status inspect_command(const InspectCommandOptions& options);
 

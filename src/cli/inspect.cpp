@@ -95,6 +95,16 @@ std::string print_step(const Inspection::Step& step) {
   return fmt::format("\ncall\n{}\n{}", shapes.text("  "), print_dispatches(step.dispatches));
 }
 
+std::string print_choices(std::span<const ChoiceInfo> choices) {
+  Table table("rlllll");
+  table.row({"nodes", "operator", "choice", "variant", "why", "of"});
+  for (const auto& c : choices) {
+    table.row(
+        {std::to_string(c.nodes), c.op, c.choice, c.chosen, c.why, fmt::format("{}", fmt::join(c.possible, ", "))});
+  }
+  return fmt::format("\nvariants\n{}", choices.empty() ? "  no kernel comes in several\n" : table.text("  "));
+}
+
 }  // namespace
 
 Result<InputShape> parse_input_shape(std::string_view text) {
@@ -127,11 +137,13 @@ Status inspect_command(const InspectCommandOptions& options) {
   TRY_ASSIGN(const DeviceProfile profile, choose_profile(options));
   TRY_ASSIGN(const Inspection facts, inspect(options.model, profile, options.to_inspect()));
   if (options.json) {
-    print(to_json(facts, options.plan) + '\n');
+    print(to_json(facts, {.dispatches = options.plan, .variants = options.variants}) + '\n');
   } else {
     print(print_program(facts));
     if (facts.plan) print(print_plan(facts));
-    if (options.plan && facts.plan && facts.plan->step) print(print_step(*facts.plan->step));
+    const bool has_step = facts.plan && facts.plan->step;
+    if (options.variants && has_step) print(print_choices(facts.plan->step->choices));
+    if (options.plan && has_step) print(print_step(*facts.plan->step));
   }
   if (facts.problem) return std::unexpected(*facts.problem);
   return {};

@@ -100,6 +100,7 @@ struct CommandLine {
     auto* device = add_model(*command, inspect);
     add_shapes(*command, inspect);
     command->add_flag("--plan", inspect.plan, "Every dispatch of a call");
+    command->add_flag("--variants", inspect.variants, "Which kernels a call chooses and why, and which others may");
     command
         ->add_option("--device-profile", inspect.device_profile,
                      "Plan for the device in this file; without it and --device, for WebGPU's default limits")

@@ -191,15 +191,19 @@ class Explorer {
   /// shapes need not go together. What a node may need does not depend on them, so any that do go together will do.
   Status lower_with_guesses(std::uint32_t n, Error first) {
     std::vector<ValueId> ints;
-    std::vector<ValueId> tensors;
+    std::vector<std::pair<ValueId, Shape>> tensors;  // with their shapes before
     for (auto v : inputs(n)) {
-      if (unknown_[v]) (parts_.graph.tensor(v) != nullptr ? tensors : ints).push_back(v);
+      const bool is_tensor = parts_.graph.tensor(v) != nullptr;
+      if (is_tensor && parts_.fixed[v] == 0) tensors.emplace_back(v, live_.shapes[v]);
+      if (!is_tensor && unknown_[v]) ints.push_back(v);
     }
     const auto guesses = ints.empty() ? std::vector<std::int64_t>{0} : sizes_near(n);
     bool found = false;
-    constexpr std::int64_t kAtMost[] = {std::numeric_limits<std::int64_t>::max(), 1, 0};
-    for (const auto most : kAtMost) {
-      for (auto v : tensors) set_at_most(v, most);
+    // The largest shapes; shorter ones along each dimension; the smallest.
+    constexpr std::size_t kAxes = Shape::kMaxRank;
+    for (std::size_t mode = 0; mode <= kAxes + 2 && !found; ++mode) {
+      for (const auto& [v, before] : tensors)
+        shrink(v, mode == 0 ? kAxes : mode - 1, mode == kAxes + 2 ? 0 : 1, mode > kAxes);
       for (const auto rest : guesses) {
         for (const auto head : guesses) {
           if (found || attempts_ == kMostAttempts) break;
@@ -211,7 +215,7 @@ class Explorer {
         if (ints.size() < 2) break;
       }
     }
-    for (auto v : tensors) live_.shapes[v] = parts_.graph.tensor(v)->shape;
+    for (const auto& [v, before] : tensors) live_.shapes[v] = before;
     for (auto v : ints) live_.ints[v] = 0;
     if (found) return {};
     first.code = ErrorCode::unsupported;
@@ -233,9 +237,12 @@ class Explorer {
     return sizes;
   }
 
-  void set_at_most(ValueId v, std::int64_t most) {
+  /// At most `size` entries along one dimension, or along all; along the others as many as there can be.
+  void shrink(ValueId v, std::size_t axis, std::int64_t size, bool all) {
     const auto& bound = parts_.graph.tensor(v)->shape;
-    for (std::size_t i = 0; i < bound.rank(); ++i) live_.shapes[v][i] = std::min(bound[i], most);
+    for (std::size_t i = 0; i < bound.rank(); ++i) {
+      live_.shapes[v][i] = all || i == axis ? std::min(bound[i], size) : bound[i];
+    }
   }
 
   /// A hostile program must not make this take long.

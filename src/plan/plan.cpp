@@ -17,7 +17,11 @@ const Op* find_op(Registry registry, std::string_view name) {
 
 std::vector<const Choice*> all_choices(Registry registry) {
   std::vector<const Choice*> all;
-  for (const auto& family : registry) all.insert(all.end(), family.choices.begin(), family.choices.end());
+  for (const auto& family : registry) {
+    for (const auto* choice : family.choices) {
+      if (std::ranges::find(all, choice) == all.end()) all.push_back(choice);
+    }
+  }
   return all;
 }
 
@@ -167,7 +171,8 @@ class Planner {
     for (const auto& node : parts_.graph.nodes) {
       for_each_operand(parts_.graph, node, [&](ValueId v, const Arg& arg) {
         const auto* entry = entry_of(v);
-        if (arg.role != Role::state || entry == nullptr || entry->role != BufferRole::state || is_known[v]) return;
+        const bool is_written = arg.role == Role::state || is_output(arg.role);
+        if (!is_written || entry == nullptr || entry->role != BufferRole::state || is_known[v]) return;
         is_known[v] = true;
         const auto& t = *parts_.graph.tensor(v);
         const auto rows = std::ranges::find(needs.row_axes, v, &std::pair<ValueId, std::int32_t>::first);

@@ -59,6 +59,32 @@ std::vector<DispatchInfo> describe_dispatches(const Stepper& stepper) {
   return all;
 }
 
+std::vector<ChoiceInfo> describe_choices(const Stepper& stepper) {
+  const Plan& plan = stepper.plan();
+  std::vector<ChoiceInfo> all;
+  for (const auto& made : plan.choices()) {
+    const auto taken = stepper.choices(made.node);
+    const auto found = std::ranges::find(taken, made.choice, &Stepper::Chosen::choice);
+    if (found == taken.end()) continue;
+    const Variant& variant = made.choice->variants[found->variant];
+    ChoiceInfo info{.op = plan.graph().nodes[made.node].op,
+                    .choice = std::string(made.choice->name),
+                    .chosen = std::string(variant.name),
+                    .why = std::string(variant.why),
+                    .possible = {},
+                    .nodes = 0};
+    for (auto v : made.possible) info.possible.emplace_back(made.choice->variants[v].name);
+    const auto is_alike = [&](const ChoiceInfo& other) {
+      return other.op == info.op && other.choice == info.choice && other.chosen == info.chosen &&
+             other.possible == info.possible;
+    };
+    auto same = std::ranges::find_if(all, is_alike);
+    if (same == all.end()) same = all.insert(all.end(), std::move(info));
+    ++same->nodes;
+  }
+  return all;
+}
+
 std::string print_dispatches(std::span<const DispatchInfo> dispatches) {
   std::string text;
   auto out = std::back_inserter(text);

@@ -32,6 +32,21 @@ struct DispatchInfo {
 /// What the call that was last planned with update() does.
 std::vector<DispatchInfo> describe_dispatches(const Stepper& stepper);
 
+/// A choice between kernels that nodes of one op make alike.
+struct ChoiceInfo {
+  std::string op;
+  std::string choice;
+  std::string chosen;
+  std::string why;
+  std::vector<std::string> possible;  ///< variants that some call may take
+  std::size_t nodes = 0;
+
+  friend bool operator==(const ChoiceInfo&, const ChoiceInfo&) = default;
+};
+
+/// What was chosen for the call that was last planned, and what other calls may choose.
+std::vector<ChoiceInfo> describe_choices(const Stepper& stepper);
+
 /// One paragraph per dispatch.
 std::string print_dispatches(std::span<const DispatchInfo> dispatches);
 

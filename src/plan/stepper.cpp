@@ -13,10 +13,13 @@ class Stepper::Call final : public Sink {
   Call(Stepper& stepper, std::uint32_t node) : stepper_(stepper), plan_(*stepper.plan_), node_(node) {
     step().dispatches.clear();
     step().faults.clear();
+    step().choices.clear();
   }
 
   std::size_t choose(const Choice& choice, const Facts& facts) override {
-    return plan_.preferences().pick(choice, facts, plan_.profile());
+    const auto variant = plan_.preferences().pick(choice, facts, plan_.profile());
+    step().choices.push_back({&choice, variant});
+    return variant;
   }
 
   Status dispatch(const Kernel& kernel) override {

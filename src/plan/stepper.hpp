@@ -29,10 +29,17 @@ class Stepper {
   /// Grows whenever dispatches() or params() changed.
   std::uint64_t version() const { return version_; }
 
+  /// A choice between kernels that a node made, and the variant that it took.
+  struct Chosen {
+    const Choice* choice = nullptr;
+    std::size_t variant = 0;
+  };
+  std::span<const Chosen> choices(std::uint32_t node) const { return nodes_[node].choices; }
+
   Shape input_shape(std::size_t input) const;
   Shape output_shape(std::size_t output) const;
   std::int64_t output_int(std::size_t output) const;
-  /// How many rows of Layout::states[state] are in use after the call; all, where it has no row axis.
+  /// How many rows of Layout::states[state] are in use after the call; 0 where it has no row axis.
   std::int64_t state_rows(std::size_t state) const;
 
   /// The error for a fault record (kFaultWords words, the first not 0).
@@ -48,6 +55,7 @@ class Stepper {
     std::vector<Dispatch> dispatches;
     std::vector<PipelineId> pipelines;  ///< that the node's dispatches had before: likely the same again
     std::vector<FaultSite> faults;
+    std::vector<Chosen> choices;
   };
 
   Status lower(std::uint32_t node);

@@ -60,7 +60,7 @@ struct Tile {
 
   std::uint32_t rows = 1;
   std::uint32_t columns = 1;
-  std::uint32_t threads = 64;  ///< of a workgroup
+  std::uint32_t threads = 1;  ///< of a workgroup, where it must have so many
 };
 
 struct Variant {

@@ -127,6 +127,8 @@ Result<Program> join(Container container, Graph graph) {
     }
     slot = static_cast<std::int32_t>(graph_inputs.size());
     graph_inputs.push_back(graph.inputs[i]);
+    const auto& host = arguments[i].host;
+    if (auto* tensor = graph.tensor(graph.inputs[i])) tensor->fixed = !host.dynamic && host.shape == tensor->shape;
   }
   graph.inputs = std::move(graph_inputs);
   for (std::size_t i = 0; i < out; ++i) {

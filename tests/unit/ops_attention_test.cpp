@@ -72,7 +72,6 @@ TEST(Attention, writes_caches_in_one_dispatch_and_splits_keys_only_where_rows_ar
     Cached c(128, 32, 8, 64, 2048);
     const auto plan = c.plan(kind);
     ASSERT_TRUE(succeeds(plan));
-    const auto known = (*plan)->layout().pipelines.size();
     Stepper stepper(*plan);
     ASSERT_TRUE(succeeds(step(stepper, 1, 32, 8, 64, 2047)));
     EXPECT_EQ(stepper.dispatches().size(), 3U) << "the caches, the parts, the merge";
@@ -88,7 +87,6 @@ TEST(Attention, writes_caches_in_one_dispatch_and_splits_keys_only_where_rows_ar
         ASSERT_TRUE(succeeds(step(stepper, rows, 32, 8, 64, start))) << rows << " " << start;
       }
     }
-    EXPECT_EQ(stepper.pipelines().size(), known) << "every pipeline is known at load";
   }
 }
 

@@ -146,26 +146,41 @@ TEST(Arange, names_steps_that_never_arrive) {
             "aten.arange.start_step: the output is int32, but start is 0 and step is 0.5");
 }
 
-TEST(Reading, takes_whole_quads_where_rows_are_made_of_them) {
-  const auto reading = [](Shape operand, Shape other) {
+TEST(Broadcast, takes_whole_quads_where_rows_are_made_of_them) {
+  const auto chosen = [](Shape a, Shape b) -> std::string_view {
+    OneOp one;
+    one.in(F32, a).in(F32, b);
     Shape out;
-    EXPECT_TRUE(ops::broadcast(operand, other, out));
-    ops::Dims sizes{};
-    std::array<ops::Dims, 2> strides{};
-    const auto rank = ops::collapse_broadcast(out, std::array{operand, other}, sizes, strides);
-    return ops::reading_of(operand, out, operand, out, rank, sizes, strides[0]);
+    EXPECT_TRUE(ops::broadcast(a, b, out));
+    const auto plan = one.make("aten.minimum.default", F32, out);
+    EXPECT_TRUE(plan) << plan.error().message;
+    Stepper stepper(*plan);
+    EXPECT_TRUE(stepper.update());
+    const auto& [choice, variant] = stepper.choices(0)[0];
+    return choice->variants[variant].name;
   };
-  using ops::Reading;
-  EXPECT_EQ(reading({3, 8}, {8}), Reading::as_output);
-  EXPECT_EQ(reading({1, 1}, {3, 8}), Reading::one);
-  EXPECT_EQ(reading({8}, {3, 8}), Reading::by_quad);
-  EXPECT_EQ(reading({3, 1}, {3, 8}), Reading::one_by_quad);
-  EXPECT_EQ(reading({3, 1}, {3, 6}), Reading::by_element);
-  EXPECT_EQ(reading({6}, {3, 6}), Reading::by_element);
-  EXPECT_EQ(reading({2, 2}, {3, 2, 2}), Reading::by_quad) << "two dimensions that are one run of four";
+  EXPECT_EQ(chosen({3, 8}, {3, 8}), "same");
+  EXPECT_EQ(chosen({3, 8}, {1, 1}), "same") << "one element for all is known by its bound";
+  EXPECT_EQ(chosen({3, 8}, {8}), "quads");
+  EXPECT_EQ(chosen({3, 1}, {3, 8}), "quads");
+  EXPECT_EQ(chosen({3, 1}, {3, 6}), "elements");
+  EXPECT_EQ(chosen({6}, {3, 6}), "elements");
+  EXPECT_EQ(chosen({2, 2}, {3, 2, 2}), "quads") << "two dimensions that are one run of four";
 }
 
-TEST(Reading, is_the_same_for_one_row_as_for_many) {
+TEST(Broadcast, of_largest_shapes_that_agree_is_right_where_live_ones_do_not) {
+  OneOp one;
+  one.in(F32, {9, 8}).in(F32, {9, 8});
+  const auto plan = one.make("aten.minimum.default", F32, {9, 8});
+  ASSERT_TRUE(plan) << plan.error().message;
+  Stepper stepper(*plan);
+  ASSERT_TRUE(stepper.set_shape(0, {1, 8}));
+  const auto status = stepper.update();
+  ASSERT_TRUE(status) << status.error().message;
+  EXPECT_EQ(stepper.output_shape(0), (Shape{9, 8}));
+}
+
+TEST(Broadcast, is_the_same_for_one_row_as_for_many) {
   OneOp one;
   one.in(F32, {9, 8}).in(F32, {8});
   const auto plan = one.make("aten.minimum.default", F32, {9, 8});

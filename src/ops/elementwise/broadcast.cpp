@@ -55,19 +55,22 @@ Kernel broadcast_kernel(Lowering& op, const Shader& shader, std::initializer_lis
   Kernel kernel{.shader = shader};
   bool is_whole = true;
   bool is_repeated = false;
-  bool varies = false;
+  // A tensor and itself always agree.
+  bool varies = !std::ranges::all_of(operands, [&](const Tensor* t) { return t->id == (*operands.begin())->id; });
   bool has_quads = false;
+  bool all_fixed = true;
   std::size_t i = 0;
   for (const Tensor* t : operands) {
     const bool is_one = op.bound(*t).numel() == 1;
     kernel.bind.push_back(op.read(kNames[i], *t));
     kernel.overrides.push_back({kOnes[i++], is_one ? 1.0 : 0.0});
-    varies = varies || !op.is_fixed(*t);
+    all_fixed = all_fixed && op.is_fixed(*t);
     has_quads = has_quads || makes_quads(op, *t);
     if (is_one) continue;
     is_whole = is_whole && t->numel() == out.numel();
     is_repeated = is_repeated || op.bound(*t).numel() != op.bound(out).numel();
   }
+  varies = varies && !all_fixed;
   kernel.bind.push_back(op.write("result", out));
   const bool in_quads = params.rank > 0 && params.sizes[params.rank - 1] % 4 == 0;
   const auto& variant = op.choose(kBroadcast, Facts{}
