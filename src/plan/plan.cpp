@@ -5,19 +5,21 @@
 
 #include "graph/passes/passes.hpp"
 #include "plan/op_context.hpp"
+#include "plan/tuning.hpp"
 
 namespace nibble {
 
 /// The steps of Plan::make, in order.
 class PlanMaker {
  public:
-  PlanMaker(Graph graph, DeviceProfile profile, const PlanOptions& options, Registry registry)
+  PlanMaker(Graph graph, DeviceProfile profile, const Options& options, Registry registry)
       : options_(options), registry_(registry) {
     plan_->graph_ = std::move(graph);
     plan_->profile_ = std::move(profile);
   }
 
   Result<std::shared_ptr<const Plan>> run() {
+    TRY(check_variants(options_));
     TRY(fold_prepack(plan_->graph_));
     TRY(check_names());
     TRY(rewrite());
@@ -226,13 +228,13 @@ class PlanMaker {
   static constexpr std::uint32_t kUnknownDispatches = 8;
 
   std::shared_ptr<Plan> plan_ = std::make_shared<Plan>();
-  PlanOptions options_;
+  Options options_;
   Registry registry_;
   std::vector<std::uint32_t> dispatches_;  ///< per node, at most
   std::vector<std::pair<std::size_t, IndexCheck>> checks_;
 };
 
-Result<std::shared_ptr<const Plan>> Plan::make(Graph graph, DeviceProfile profile, const PlanOptions& options,
+Result<std::shared_ptr<const Plan>> Plan::make(Graph graph, DeviceProfile profile, const Options& options,
                                                Registry registry) {
   return PlanMaker(std::move(graph), std::move(profile), options, registry).run();
 }

@@ -124,14 +124,4 @@ struct Layout {
   std::uint32_t max_dispatches = 0;  ///< upper bound on the dispatches of one call
 };
 
-struct PlanOptions {
-  /// Constants larger than this are split into shards; 0 means the device's own limits. A lower one makes sharding
-  /// testable on any device.
-  std::uint64_t max_shard_bytes = 0;
-  /// KV caches in half precision: half their memory, and results that differ by about a thousandth.
-  bool f16_cache = false;
-  /// Names of passes (see graph/passes) that shall not run.
-  std::vector<std::string> without_passes = {};
-};
-
 }  // namespace nibble

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "nibble/options.hpp"
 #include "plan/pipeline_table.hpp"
 #include "plan/plan.hpp"
 #include "plan/storage.hpp"
@@ -14,7 +15,7 @@ class Plan {
  public:
   /// Checks the graph against every op's rules at its largest shapes, runs the passes and lays out memory.
   /// All names that no op implements are reported at once.
-  static Result<std::shared_ptr<const Plan>> make(Graph graph, DeviceProfile profile, const PlanOptions& options,
+  static Result<std::shared_ptr<const Plan>> make(Graph graph, DeviceProfile profile, const Options& options,
                                                   Registry registry);
 
   const Graph& graph() const { return graph_; }  ///< after the passes

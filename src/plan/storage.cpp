@@ -22,7 +22,7 @@ class Analysis {
     for (ValueId v = 0; v < root_.size(); ++v) root_[v] = v;
   }
 
-  Result<Storage> run(const Limits& limits, const PlanOptions& options) {
+  Result<Storage> run(const Limits& limits, const Options& options) {
     find_writes();
     find_aliases();
     make_entries();
@@ -309,7 +309,7 @@ void collect_operands(const Graph& graph, const Node& node, const OpTraits& trai
 Result<Storage> analyze_storage(const Graph& graph, std::span<const OpEntry* const> ops,
                                 std::span<const std::vector<ValueId>> inputs,
                                 std::span<const std::vector<ValueId>> outputs, const Limits& limits,
-                                const PlanOptions& options) {
+                                const Options& options) {
   return Analysis(graph, ops, inputs, outputs).run(limits, options);
 }
 

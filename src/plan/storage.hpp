@@ -2,6 +2,7 @@
 // tensors whose lifetimes do not meet; constants with the same bytes are stored once, unless somebody writes them.
 #pragma once
 
+#include "nibble/options.hpp"
 #include "plan/op.hpp"
 #include "plan/plan.hpp"
 
@@ -47,7 +48,7 @@ std::uint64_t largest_buffer(const Limits& limits);
 Result<Storage> analyze_storage(const Graph& graph, std::span<const OpEntry* const> ops,
                                 std::span<const std::vector<ValueId>> inputs,
                                 std::span<const std::vector<ValueId>> outputs, const Limits& limits,
-                                const PlanOptions& options);
+                                const Options& options);
 
 /// Second half, when the nodes' scratch sizes are known: buffers and uploads.
 Status assign_buffers(const Graph& graph, std::span<const std::vector<ValueId>> outputs, const Limits& limits,

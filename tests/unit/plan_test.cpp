@@ -13,11 +13,11 @@ namespace {
 
 using test::GraphBuilder;
 
-Result<std::shared_ptr<const Plan>> make(GraphBuilder& b, DeviceProfile profile = {}, PlanOptions options = {}) {
+Result<std::shared_ptr<const Plan>> make(GraphBuilder& b, DeviceProfile profile = {}, Options options = {}) {
   return Plan::make(b.graph, std::move(profile), options, ops::registry());
 }
 
-std::string error_of(GraphBuilder& b, DeviceProfile profile = {}, PlanOptions options = {}) {
+std::string error_of(GraphBuilder& b, DeviceProfile profile = {}, Options options = {}) {
   auto plan = make(b, std::move(profile), options);
   return plan ? "" : plan.error().message;
 }
@@ -281,7 +281,7 @@ TEST(EmbeddingQ4, splits_a_table_over_the_binding_limit_into_shards) {
 
 TEST(EmbeddingQ4, shards_of_table_and_scales_need_not_agree) {
   auto t = table(1000, 64, 2, {5});  // 32 bytes of nibbles and 128 of scales a row
-  PlanOptions options;
+  Options options;
   options.max_shard_bytes = 10000;
   const auto plan = make(t.b, {}, options);
   ASSERT_TRUE(plan) << plan.error().message;
@@ -302,7 +302,7 @@ TEST(EmbeddingQ4, shards_of_table_and_scales_need_not_agree) {
 
 TEST(EmbeddingQ4, refuses_a_row_that_no_buffer_holds) {
   auto t = table(1000, 64, 32, {5});
-  PlanOptions options;
+  Options options;
   options.max_shard_bytes = 16;
   EXPECT_MENTIONS(error_of(t.b, {}, options), "32 bytes, but a buffer on this device holds at most 16");
 }
@@ -551,7 +551,7 @@ TEST(SymInts, what_the_device_cannot_do_is_told_at_load) {
   const auto out = b.tensor(DType::f32, {64, 16});
   b.op("aten.slice_copy.Tensor", {table, b.integer(0), b.integer(0), n, b.integer(1), out});
   b.output(out);
-  PlanOptions options;
+  Options options;
   options.max_shard_bytes = 1024;
   const auto plan = Plan::make(b.graph, {}, options, ops::registry());
   ASSERT_FALSE(plan);

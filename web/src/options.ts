@@ -1,0 +1,68 @@
+// What callers may write for an option, as the planner takes it.
+
+import * as wire from "#wire";
+import { NibbleError } from "./errors.js";
+import type { Options } from "./types.js";
+
+/** The record of all options, those that were not given among them. */
+export function optionsRecord(given: Options): wire.Options {
+  return wire.takeOptions(given, take);
+}
+
+const take: wire.TakeOption = {
+  text: (given = "", mustBe) => (typeof given === "string" ? given : refuse(given, mustBe)),
+  u64: (given = 0, mustBe) => (isSize(given) ? given : refuse(given, mustBe)),
+  flag: (given = false, mustBe) => (typeof given === "boolean" ? given : refuse(given, mustBe)),
+  names: (given = [], mustBe) =>
+    Array.isArray(given) && given.every((name) => typeof name === "string") ? given : refuse(given, mustBe),
+  variants: (given = {}, mustBe) =>
+    isRecord(given) && Object.values(given).every((variant) => typeof variant === "string")
+      ? Object.entries(given).map(([choice, variant]) => `${choice}=${variant as string}`)
+      : refuse(given, mustBe),
+  tuning(given = { choices: [] }, mustBe) {
+    if (!isRecord(given)) refuse(given, mustBe);
+    const { choices } = given;
+    if (!Array.isArray(choices)) return wrong("the tuning has no list of choices");
+    return choices.map(rowOf);
+  },
+};
+
+const FIELDS = ["choice", "variant", "rows", "width"];
+
+function rowOf(given: unknown, index: number): wire.TuningRow {
+  if (!isRecord(given)) return wrong(`choices[${index}] of the tuning is not an object`);
+  const name = (field: string): string => {
+    const value = given[field];
+    if (value === undefined) wrong(`choices[${index}] of the tuning has no ${field}`);
+    return typeof value === "string" ? value : wrong(`choices[${index}].${field} of the tuning is not a text`);
+  };
+  const range = (field: string): [number, number] => {
+    // No size is larger.
+    const value = given[field] ?? [0, Number.MAX_SAFE_INTEGER];
+    if (Array.isArray(value) && value.length === 2 && value.every(isSize)) return value as [number, number];
+    return wrong(`choices[${index}].${field} of the tuning is not two whole numbers from 0 on`);
+  };
+  const [minRows, maxRows] = range("rows");
+  const [minWidth, maxWidth] = range("width");
+  const unknown = Object.keys(given).find((field) => !FIELDS.includes(field));
+  if (unknown !== undefined) {
+    wrong(
+      `choices[${index}] of the tuning has the unknown field '${unknown}'; ` +
+        "the fields are choice, variant, rows and width",
+    );
+  }
+  return { choice: name("choice"), variant: name("variant"), minRows, maxRows, minWidth, maxWidth };
+}
+
+const isSize = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+
+function refuse(given: unknown, mustBe: string): never {
+  return wrong(`${mustBe}, not ${typeof given === "object" ? JSON.stringify(given) : String(given)}`);
+}
+
+function wrong(sentence: string): never {
+  throw new NibbleError("invalid_argument", sentence);
+}
