@@ -60,7 +60,8 @@ const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
 function refuse(given: unknown, mustBe: string): never {
-  return wrong(`${mustBe}, not ${typeof given === "object" ? JSON.stringify(given) : String(given)}`);
+  const plain = (_: string, part: unknown): unknown => (typeof part === "bigint" ? String(part) : part);
+  return wrong(`${mustBe}, not ${typeof given === "object" ? JSON.stringify(given, plain) : String(given)}`);
 }
 
 function wrong(sentence: string): never {
