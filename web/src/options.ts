@@ -38,10 +38,11 @@ function rowOf(given: unknown, index: number): wire.TuningRow {
   };
   const range = (field: string): [number, number] => {
     // No size is larger.
-    const value = given[field] ?? [0, Number.MAX_SAFE_INTEGER];
+    const { [field]: value = [0, Number.MAX_SAFE_INTEGER] } = given;
     if (Array.isArray(value) && value.length === 2 && value.every(isSize)) return value as [number, number];
     return wrong(`choices[${index}].${field} of the tuning is not two whole numbers from 0 on`);
   };
+  const [choice, variant] = [name("choice"), name("variant")];
   const [minRows, maxRows] = range("rows");
   const [minWidth, maxWidth] = range("width");
   const unknown = Object.keys(given).find((field) => !FIELDS.includes(field));
@@ -51,7 +52,7 @@ function rowOf(given: unknown, index: number): wire.TuningRow {
         "the fields are choice, variant, rows and width",
     );
   }
-  return { choice: name("choice"), variant: name("variant"), minRows, maxRows, minWidth, maxWidth };
+  return { choice, variant, minRows, maxRows, minWidth, maxWidth };
 }
 
 const isSize = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;

@@ -120,7 +120,7 @@ test("a_broken_tuning_is_told_by_row_and_field", () => {
   says({ variant: "b" }, "choices[1] of the tuning has no choice");
   says({ choice: "a" }, "choices[1] of the tuning has no variant");
   says({ choice: 3, variant: "b" }, "choices[1].choice of the tuning is not a text");
-  for (const width of [5, [], [1], [1, 2, 3], [-1, 2], [1, 2.5], [1, "2"]]) {
+  for (const width of [5, [], [1], [1, 2, 3], [-1, 2], [1, 2.5], [1, "2"], null]) {
     says({ ...good, width }, "choices[1].width of the tuning is not two whole numbers from 0 on");
   }
   const fields = "the fields are choice, variant, rows and width";
