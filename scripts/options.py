@@ -66,6 +66,11 @@ KINDS = {
 }
 
 
+def camel(name: str) -> str:
+    head, *rest = name.split("_")
+    return head + "".join(word.capitalize() for word in rest)
+
+
 @dataclass(frozen=True)
 class Option:
     name: str
@@ -82,8 +87,7 @@ class Option:
 
     @property
     def camel(self) -> str:
-        head, *rest = self.name.split("_")
-        return head + "".join(word.capitalize() for word in rest)
+        return camel(self.name)
 
     @property
     def plain_text(self) -> str:
@@ -95,7 +99,13 @@ class Option:
         return f"must be {self.wanted}"
 
 
-def read(path: Path) -> list[Option]:
+@dataclass(frozen=True)
+class Description:
+    options: list[Option]
+    tuning_errors: dict[str, str]  # what is wrong with a tuning, for the two places that read one
+
+
+def read(path: Path) -> Description:
     description = json.loads(path.read_text())
     options = [Option(wanted=description["types"][one["type"]], **one) for one in description["options"]]
     for option in options:
@@ -103,7 +113,7 @@ def read(path: Path) -> list[Option]:
             raise SystemExit(f"{path}: {option.name} has the default {option.default!r}, but C knows only zero")
         if not option.text.endswith(".") or "*/" in option.text:
             raise SystemExit(f"{path}: the text of {option.name} must be a sentence for all languages")
-    return options
+    return Description(options, description["tuning_errors"])
 
 
 def quoted(text: str) -> str:
@@ -139,7 +149,8 @@ def c_struct(options: list[Option]) -> str:
     return "\n".join([*lines, "#endif", ""])
 
 
-def cpp_fields(options: list[Option]) -> str:
+def cpp_fields(description: Description) -> str:
+    options = description.options
     lines = [f"// {MADE}", "#pragma once", "", "#include <string_view>", ""]
     lines += ['#include "graph/status.hpp"', '#include "nibble/options.hpp"', "", "namespace nibble {", ""]
     lines += ["/// An option as people see it.", "struct OptionText {", "  std::string_view name;"]
@@ -156,7 +167,10 @@ def cpp_fields(options: list[Option]) -> str:
     lines += ["template <class Record, class Take>", "Result<Options> take_options(const Record& from, Take take) {"]
     lines.append("  Options to;")
     lines += [f"  TRY(take(from.{option.name}, to.{option.name}));" for option in options]
-    return "\n".join([*lines, "  return to;", "}", "", "}  // namespace nibble", ""])
+    lines += ["  return to;", "}", "", "namespace tuning_errors {", ""]
+    for name, text in description.tuning_errors.items():
+        lines.append(f"inline constexpr std::string_view {name} = {quoted(text)};")
+    return "\n".join([*lines, "", "}  // namespace tuning_errors", "}  // namespace nibble", ""])
 
 
 PYTHON_HEAD = '''"""nibble.load."""
@@ -237,8 +251,9 @@ def wire_record(options: list[Option]) -> dict[str, str]:
     return {option.name: option.kind.wire for option in options}
 
 
-def ts_take(options: list[Option], ts_of: dict[str, str]) -> list[str]:
+def ts_take(description: Description, ts_of: dict[str, str]) -> list[str]:
     """What makes the record of the options that a caller gave. `ts_of`: the types of the record's fields."""
+    options = description.options
     kinds = {option.type: ts_of[option.name] for option in options}
     lines = ["", "/** Makes a field of what a caller gave, which is undefined where that is nothing. */"]
     lines += ["export interface TakeOption {"]
@@ -250,7 +265,9 @@ def ts_take(options: list[Option], ts_of: dict[str, str]) -> list[str]:
     for option in options:
         must_be = quoted(f"{option.camel} {option.must_be}")
         lines.append(f"    {option.camel}: take.{option.type}(given.{option.camel}, {must_be}),")
-    return [*lines, "  };", "}"]
+    lines += ["  };", "}", "", "export const tuningErrors = {"]
+    lines += [f"  {camel(name)}: {quoted(text)}," for name, text in description.tuning_errors.items()]
+    return [*lines, "} as const;"]
 
 
 def write_if_changed(path: Path, text: str) -> None:
@@ -260,10 +277,11 @@ def write_if_changed(path: Path, text: str) -> None:
 
 
 def main() -> int:
-    options, folder = read(Path(sys.argv[1])), Path(sys.argv[2])
+    description, folder = read(Path(sys.argv[1])), Path(sys.argv[2])
+    options = description.options
     write_if_changed(folder / "nibble" / "options.hpp", cpp_struct(options))
     write_if_changed(folder / "nibble" / "options.h", c_struct(options))
-    write_if_changed(folder / "option_fields.hpp", cpp_fields(options))
+    write_if_changed(folder / "option_fields.hpp", cpp_fields(description))
     write_if_changed(folder / "_load.py", python_load(options))
     write_if_changed(folder / "option_types.ts", ts_type(options))
     return 0

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import options
+from options import camel
 
 SCALARS = {
     "u8": (1, "std::uint8_t", "number", "{view}.getUint8({at})"),
@@ -120,25 +121,20 @@ class Kind:
     needs_memory: bool = False  # the statement has `memory`, and no {view}
 
 
-def camel(name: str) -> str:
-    head, *rest = name.split("_")
-    return head + "".join(word.capitalize() for word in rest)
-
-
 def align_up(value: int, to: int) -> int:
     return (value + to - 1) // to * to
 
 
 class Wire:
-    def __init__(self, description: dict, described_options: list[options.Option]):
+    def __init__(self, description: dict, described: options.Description):
         self.version = description["version"]
-        self.options = described_options
+        self.described = described
         self.enums = description["enums"]
         self.records: dict[str, list[tuple[str, int, Kind]]] = {}
         self.sizes: dict[str, tuple[int, int]] = {}
         for name, fields in description["records"].items():
             self.add_record(name, fields)
-        self.add_record("Options", options.wire_record(described_options))
+        self.add_record("Options", options.wire_record(described.options))
 
     def add_record(self, name: str, fields: dict[str, str]) -> None:
         at, alignment, placed = 0, 1, []
@@ -217,7 +213,7 @@ class Wire:
             parts.append(f"export type {name} = (typeof {camel(name[0].lower() + name[1:])}Names)[number];")
         for name, fields in self.records.items():
             parts += self.ts_record(name, fields)
-        parts += options.ts_take(self.options, {field: kind.ts for field, _, kind in self.records["Options"]})
+        parts += options.ts_take(self.described, {field: kind.ts for field, _, kind in self.records["Options"]})
         return "\n".join(parts) + "\n"
 
     def ts_record(self, name: str, fields: list[tuple[str, int, Kind]]) -> list[str]:

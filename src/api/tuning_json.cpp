@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "option_fields.hpp"
+
 namespace nibble {
 namespace {
 
@@ -9,9 +11,9 @@ using Json = nlohmann::ordered_json;
 
 Status take_name(const Json& row, std::size_t index, const char* field, std::string& to) {
   const auto found = row.find(field);
-  if (found == row.end()) return fail(ErrorCode::invalid_argument, "choices[{}] of the tuning has no {}", index, field);
+  if (found == row.end()) return fail(ErrorCode::invalid_argument, tuning_errors::no_field, index, field);
   if (!found->is_string()) {
-    return fail(ErrorCode::invalid_argument, "choices[{}].{} of the tuning is not a text", index, field);
+    return fail(ErrorCode::invalid_argument, tuning_errors::no_text, index, field);
   }
   to = found->get<std::string>();
   return {};
@@ -22,8 +24,7 @@ Status take_range(const Json& row, std::size_t index, const char* field, std::ui
   if (found == row.end()) return {};
   if (!found->is_array() || found->size() != 2 || !(*found)[0].is_number_unsigned() ||
       !(*found)[1].is_number_unsigned()) {
-    return fail(ErrorCode::invalid_argument, "choices[{}].{} of the tuning is not two whole numbers from 0 on", index,
-                field);
+    return fail(ErrorCode::invalid_argument, tuning_errors::no_range, index, field);
   }
   least = (*found)[0].get<std::uint64_t>();
   most = (*found)[1].get<std::uint64_t>();
@@ -31,7 +32,7 @@ Status take_range(const Json& row, std::size_t index, const char* field, std::ui
 }
 
 Result<TuningRow> row_of(const Json& json, std::size_t index) {
-  if (!json.is_object()) return fail(ErrorCode::invalid_argument, "choices[{}] of the tuning is not an object", index);
+  if (!json.is_object()) return fail(ErrorCode::invalid_argument, tuning_errors::no_object, index);
   TuningRow row;
   TRY(take_name(json, index, "choice", row.choice));
   TRY(take_name(json, index, "variant", row.variant));
@@ -40,10 +41,7 @@ Result<TuningRow> row_of(const Json& json, std::size_t index) {
   for (const auto& [field, value] : json.items()) {
     // A slip in the name of a range would make it all sizes.
     if (field != "choice" && field != "variant" && field != "rows" && field != "width") {
-      return fail(
-          ErrorCode::invalid_argument,
-          "choices[{}] of the tuning has the unknown field '{}'; the fields are choice, variant, rows and width", index,
-          field);
+      return fail(ErrorCode::invalid_argument, tuning_errors::unknown, index, field);
     }
   }
   return row;
@@ -56,7 +54,7 @@ Result<std::vector<TuningRow>> tuning_from_json(std::string_view text) {
   if (!json.is_object()) return fail(ErrorCode::invalid_argument, "the tuning is not a JSON object");
   const auto choices = json.find("choices");
   if (choices == json.end() || !choices->is_array()) {
-    return fail(ErrorCode::invalid_argument, "the tuning has no list of choices");
+    return fail(ErrorCode::invalid_argument, tuning_errors::no_list);
   }
   std::vector<TuningRow> rows;
   for (const auto& choice : *choices) {

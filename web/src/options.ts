@@ -22,36 +22,32 @@ const take: wire.TakeOption = {
   tuning(given = { choices: [] }, mustBe) {
     if (!isRecord(given)) refuse(given, mustBe);
     const { choices } = given;
-    if (!Array.isArray(choices)) return wrong("the tuning has no list of choices");
+    if (!Array.isArray(choices)) return wrong(errors.noList);
     return choices.map(rowOf);
   },
 };
 
+const errors = wire.tuningErrors;
 const FIELDS = ["choice", "variant", "rows", "width"];
 
 function rowOf(given: unknown, index: number): wire.TuningRow {
-  if (!isRecord(given)) return wrong(`choices[${index}] of the tuning is not an object`);
+  if (!isRecord(given)) return wrong(errors.noObject, index);
   const name = (field: string): string => {
     const value = given[field];
-    if (value === undefined) wrong(`choices[${index}] of the tuning has no ${field}`);
-    return typeof value === "string" ? value : wrong(`choices[${index}].${field} of the tuning is not a text`);
+    if (value === undefined) wrong(errors.noField, index, field);
+    return typeof value === "string" ? value : wrong(errors.noText, index, field);
   };
   const range = (field: string): [number, number] => {
     // No size is larger.
     const { [field]: value = [0, Number.MAX_SAFE_INTEGER] } = given;
     if (Array.isArray(value) && value.length === 2 && value.every(isSize)) return value as [number, number];
-    return wrong(`choices[${index}].${field} of the tuning is not two whole numbers from 0 on`);
+    return wrong(errors.noRange, index, field);
   };
   const [choice, variant] = [name("choice"), name("variant")];
   const [minRows, maxRows] = range("rows");
   const [minWidth, maxWidth] = range("width");
   const unknown = Object.keys(given).find((field) => !FIELDS.includes(field));
-  if (unknown !== undefined) {
-    wrong(
-      `choices[${index}] of the tuning has the unknown field '${unknown}'; ` +
-        "the fields are choice, variant, rows and width",
-    );
-  }
+  if (unknown !== undefined) wrong(errors.unknown, index, unknown);
   return { choice, variant, minRows, maxRows, minWidth, maxWidth };
 }
 
@@ -65,6 +61,8 @@ function refuse(given: unknown, mustBe: string): never {
   return wrong(`${mustBe}, not ${typeof given === "object" ? JSON.stringify(given, plain) : String(given)}`);
 }
 
-function wrong(sentence: string): never {
-  throw new NibbleError("invalid_argument", sentence);
+/** Each `{}` of the sentence stands for one of `values`. */
+function wrong(sentence: string, ...values: unknown[]): never {
+  const text = values.reduce((rest: string, value) => rest.replace("{}", () => String(value)), sentence);
+  throw new NibbleError("invalid_argument", text);
 }
