@@ -16,6 +16,7 @@ if(TARGET nibble)
   set_target_properties(nibble PROPERTIES INSTALL_RPATH "$ORIGIN")
   install(TARGETS nibble EXPORT nibble LIBRARY DESTINATION "${lib_dir}")
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/nibble" DESTINATION "${include_dir}")
+  install(DIRECTORY "${NIBBLE_OPTIONS_DIR}/nibble" DESTINATION "${include_dir}")
   install(EXPORT nibble NAMESPACE nibble:: FILE nibble-targets.cmake DESTINATION "${config_dir}")
   configure_package_config_file(
     "${PROJECT_SOURCE_DIR}/cmake/nibble-config.cmake.in" "${PROJECT_BINARY_DIR}/nibble-config.cmake"
@@ -38,4 +39,8 @@ if(TARGET nibble_cli)
     set_target_properties(nibble_cli PROPERTIES INSTALL_RPATH "$ORIGIN/${to_lib}")
   endif()
   install(TARGETS nibble_cli RUNTIME DESTINATION "${bin_dir}")
+endif()
+
+if(SKBUILD)
+  install(FILES "${NIBBLE_OPTIONS_DIR}/_load.py" DESTINATION .)
 endif()

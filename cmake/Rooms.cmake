@@ -29,7 +29,7 @@ function(nibble_view target)
   foreach(room IN LISTS ARGN)
     file(CREATE_LINK "${PROJECT_SOURCE_DIR}/src/${room}" "${view}/${room}" SYMBOLIC)
   endforeach()
-  target_include_directories(${target} PRIVATE "${view}" "${PROJECT_SOURCE_DIR}/include")
+  target_include_directories(${target} PRIVATE "${view}" "${PROJECT_SOURCE_DIR}/include" "${NIBBLE_OPTIONS_DIR}")
 endfunction()
 
 function(nibble_warnings target)

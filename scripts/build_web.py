@@ -64,14 +64,23 @@ def view(folder: Path) -> Path:
 def generated_lines(generated: Path) -> tuple[list[str], list[Path]]:
     """Statements for the headers that are made, and their paths."""
     wheel = Path(next(iter(importlib.util.find_spec("executorch").submodule_search_locations)))
-    wire, embed = ROOT / "scripts" / "wire.py", ROOT / "scripts" / "embed_wgsl.py"
-    headers, lines = [generated / "wire.hpp"], []
-    lines += build_line(
+    wire, options = ROOT / "scripts" / "wire.py", ROOT / "scripts" / "options.py"
+    described, embed = ROOT / "src" / "options.json", ROOT / "scripts" / "embed_wgsl.py"
+    headers = [generated / "wire.hpp", generated / "nibble" / "options.hpp", generated / "option_fields.hpp"]
+    lines = build_line(
         [headers[0], generated / "wire.ts"],
         "run",
-        [WEB / "wire.json"],
-        [wire],
-        what=quote(PYTHON, wire, WEB / "wire.json", generated),
+        [WEB / "wire.json", described],
+        [wire, options],
+        what=quote(PYTHON, wire, WEB / "wire.json", described, generated),
+        restat="1",
+    )
+    lines += build_line(
+        [*headers[1:], generated / "option_types.ts"],
+        "run",
+        [described],
+        [options],
+        what=quote(PYTHON, options, described, generated),
         restat="1",
     )
     for schema in (wheel / name for name in SCHEMAS):
@@ -115,7 +124,8 @@ def wasm_lines() -> list[str]:
 
 
 def package_lines() -> list[str]:
-    sources = [*sorted((WEB / "src").glob("*.ts")), OUTPUT / "generated" / "wire.ts"]
+    generated = [OUTPUT / "generated" / name for name in ("wire.ts", "option_types.ts")]
+    sources = [*sorted((WEB / "src").glob("*.ts")), *generated]
     tools = WEB / "node_modules" / ".bin"
     types = OUTPUT / "types"
     # Declarations are laid out by folders from the root, because the generated part is not in web/src.
@@ -123,6 +133,7 @@ def package_lines() -> list[str]:
     emit += " --noEmit false --emitDeclarationOnly --declaration"
     # What the package's users see of it; the rest is between its own files.
     public = [types / "web" / "src" / f"{name}.d.ts" for name in ("index", "types", "errors")]
+    public.append(types / "build" / "web" / "generated" / "option_types.d.ts")
     take = f"mkdir -p {quote(DIST / 'types')} && cp {quote(*public, DIST / 'types')}"
     bundle = quote(
         tools / "esbuild",

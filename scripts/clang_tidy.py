@@ -40,7 +40,8 @@ def main() -> int:
         words = shlex.split(entry["command"])
         # Headers of the system and of wheels change only with their packages.
         headers = {str((build / name).resolve()) for name in recorded.get(words[words.index("-o") + 1], [])}
-        ours = sorted(name for name in headers if name.startswith((f"{root}/src/", f"{root}/include/")))
+        folders = (f"{root}/src/", f"{root}/include/", f"{build}/generated/options/")
+        ours = sorted(name for name in headers if name.startswith(folders))
         stamp = str(source.relative_to(root)).replace("/", "-") + ".ok"
         inputs = " ".join(escape(name) for name in [*ours, str(root / ".clang-tidy")])
         lines.append(f"build {escape(stamp)}: tidy {escape(str(source))} | {inputs}")

@@ -136,7 +136,7 @@ setup_venv() {
 # Builds the wheel in build/wheel (kept, so that the next time compiles only what changed) and puts it into .venv.
 setup_nibble() {
   local stamp=.venv/nibble-installed wanted
-  wanted="$(state_of CMakeLists.txt pyproject.toml README.md LICENSE cmake include src python .venv/nibble-packages)"
+  wanted="$(state_of CMakeLists.txt pyproject.toml README.md LICENSE cmake include src python scripts/options.py .venv/nibble-packages)"
   if stamp_is "$stamp" "$wanted"; then return 0; fi
   # What the last configuration found in .venv may have moved since.
   [[ build/wheel/CMakeCache.txt -nt .venv/nibble-packages ]] || rm -f build/wheel/CMakeCache.txt

@@ -1,8 +1,8 @@
-"""Both sides of the layout in which plans leave the planner: wire.py WIRE_JSON OUTPUT_FOLDER.
+"""Both sides of the layout in which plans leave the planner: wire.py WIRE_JSON OPTIONS_JSON OUTPUT_FOLDER.
 
-Makes wire.hpp and wire.ts. A record is laid out as wasm32 lays out a struct. Its fields are u8, u32, u64, i64, f64 or
-bool (a u32), an enum (a u32), another record, fixed arrays of numbers (`u32[3]`), texts (address, bytes) and lists
-(address, count).
+Makes wire.hpp and wire.ts. The record Options, which goes the other way, follows from the description of the options. A
+record is laid out as wasm32 lays out a struct. Its fields are u8, u32, u64, i64, f64 or bool (a u32), an enum (a u32),
+another record, fixed arrays of numbers (`u32[3]`), texts (address, bytes) and lists (address, count).
 """
 
 import json
@@ -10,6 +10,9 @@ import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+
+import options
+from options import camel
 
 SCALARS = {
     "u8": (1, "std::uint8_t", "number", "{view}.getUint8({at})"),
@@ -56,6 +59,13 @@ struct Text {
 TS_HEAD = """// Made from web/wire.json by scripts/wire.py.
 
 const decoder = new TextDecoder();
+const encoder = new TextEncoder();
+
+/** Memory of the planner, where records with texts and lists put those. alloc() may make earlier views useless. */
+export interface Memory {
+  view(): DataView;
+  alloc(bytes: number): number;
+}
 
 function readU64(view: DataView, at: number): number {
   return view.getUint32(at, true) + view.getUint32(at + 4, true) * 0x100000000;
@@ -69,6 +79,27 @@ function readText(view: DataView, at: number): string {
 function readList<T>(view: DataView, at: number, size: number, read: (view: DataView, at: number) => T): T[] {
   const data = view.getUint32(at, true);
   return Array.from({ length: view.getUint32(at + 4, true) }, (_, i) => read(view, data + i * size));
+}
+
+function writeText(memory: Memory, at: number, text: string): void {
+  const bytes = encoder.encode(text);
+  const data = memory.alloc(bytes.length);
+  new Uint8Array(memory.view().buffer, data, bytes.length).set(bytes);
+  memory.view().setUint32(at, data, true);
+  memory.view().setUint32(at + 4, bytes.length, true);
+}
+
+function writeList<T>(
+  memory: Memory,
+  at: number,
+  size: number,
+  items: readonly T[],
+  write: (at: number, item: T) => void,
+): void {
+  const data = memory.alloc(items.length * size);
+  items.forEach((item, i) => write(data + i * size, item));
+  memory.view().setUint32(at, data, true);
+  memory.view().setUint32(at + 4, items.length, true);
 }
 
 function readArray<T>(at: number, size: number, count: number, read: (at: number) => T): T[] {
@@ -87,11 +118,7 @@ class Kind:
     ts: str
     read: str  # an expression with {view} and {at}
     write: str = ""  # a statement with {view}, {at} and {value}; empty where only the planner writes
-
-
-def camel(name: str) -> str:
-    head, *rest = name.split("_")
-    return head + "".join(word.capitalize() for word in rest)
+    needs_memory: bool = False  # the statement has `memory`, and no {view}
 
 
 def align_up(value: int, to: int) -> int:
@@ -99,13 +126,15 @@ def align_up(value: int, to: int) -> int:
 
 
 class Wire:
-    def __init__(self, description: dict):
+    def __init__(self, description: dict, described: options.Description):
         self.version = description["version"]
+        self.described = described
         self.enums = description["enums"]
         self.records: dict[str, list[tuple[str, int, Kind]]] = {}
         self.sizes: dict[str, tuple[int, int]] = {}
         for name, fields in description["records"].items():
             self.add_record(name, fields)
+        self.add_record("Options", options.wire_record(described.options))
 
     def add_record(self, name: str, fields: dict[str, str]) -> None:
         at, alignment, placed = 0, 1, []
@@ -135,20 +164,29 @@ class Wire:
             )
         if spelled in self.records:
             size, alignment = self.sizes[spelled]
-            return Kind(size, alignment, spelled, spelled, f"read{spelled}({{view}}, {{at}})")
+            kinds = [kind for _, _, kind in self.records[spelled]]
+            needs_memory = any(kind.needs_memory for kind in kinds)
+            write = f"write{spelled}({'memory' if needs_memory else '{view}'}, {{at}}, {{value}});"
+            write = write if all(kind.write for kind in kinds) else ""
+            read = f"read{spelled}({{view}}, {{at}})"
+            return Kind(size, alignment, spelled, spelled, read, write, needs_memory)
         if spelled == "text":
-            return Kind(8, 4, "Text", "string", "readText({view}, {at})")
+            write = "writeText(memory, {at}, {value});"
+            return Kind(8, 4, "Text", "string", "readText({view}, {at})", write, needs_memory=True)
         if array := re.fullmatch(r"(\w+)\[(\d+)\]", spelled):
             item, count = self.kind(array[1]), int(array[2])
             read = f"readArray({{at}}, {item.size}, {count}, (item) => {item.read.format(view='{view}', at='item')})"
             store = item.write.replace("{value}", "item").replace("{at}", f"{{at}} + i * {item.size}")
             write = f"{{value}}.forEach((item, i) => {{{{ {store} }}}});" if store else ""
-            return Kind(item.size * count, item.align, f"std::array<{item.cpp}, {count}>", f"{item.ts}[]", read, write)
+            cpp = f"std::array<{item.cpp}, {count}>"
+            return Kind(item.size * count, item.align, cpp, f"{item.ts}[]", read, write, item.needs_memory)
         if items := re.fullmatch(r"list<(\w+)>", spelled):
             item = self.kind(items[1])
             inner = item.read.format(view="view", at="item")
             read = f"readList({{view}}, {{at}}, {item.size}, (view, item) => {inner})"
-            return Kind(8, 4, f"List<{item.cpp}>", f"{item.ts}[]", read)
+            store = item.write.format(view="memory.view()", at="at", value="item")
+            write = f"writeList(memory, {{at}}, {item.size}, {{value}}, (at, item) => {{{{ {store} }}}});"
+            return Kind(8, 4, f"List<{item.cpp}>", f"{item.ts}[]", read, write if store else "", needs_memory=True)
         raise SystemExit(f"wire.json: '{spelled}' is no kind of field")
 
     def cpp(self) -> str:
@@ -175,6 +213,7 @@ class Wire:
             parts.append(f"export type {name} = (typeof {camel(name[0].lower() + name[1:])}Names)[number];")
         for name, fields in self.records.items():
             parts += self.ts_record(name, fields)
+        parts += options.ts_take(self.described, {field: kind.ts for field, _, kind in self.records["Options"]})
         return "\n".join(parts) + "\n"
 
     def ts_record(self, name: str, fields: list[tuple[str, int, Kind]]) -> list[str]:
@@ -190,26 +229,22 @@ class Wire:
         ]
         lines += ["  };", "}"]
         if all(kind.write for _, _, kind in fields):
-            lines.append(f"export function write{name}(view: DataView, at: number, record: {name}): void {{")
+            needs_memory = any(kind.needs_memory for _, _, kind in fields)
+            to, view = ("memory: Memory", "memory.view()") if needs_memory else ("view: DataView", "view")
+            lines.append(f"export function write{name}({to}, at: number, record: {name}): void {{")
             lines += [
-                "  " + kind.write.format(view="view", at=f"at + {at}" if at else "at", value=f"record.{camel(field)}")
+                "  " + kind.write.format(view=view, at=f"at + {at}" if at else "at", value=f"record.{camel(field)}")
                 for field, at, kind in fields
             ]
             lines.append("}")
         return lines
 
 
-def write_if_changed(path: Path, text: str) -> None:
-    if not path.exists() or path.read_text() != text:
-        path.write_text(text)
-
-
 def main() -> int:
-    wire = Wire(json.loads(Path(sys.argv[1]).read_text()))
-    folder = Path(sys.argv[2])
-    folder.mkdir(parents=True, exist_ok=True)
-    write_if_changed(folder / "wire.hpp", wire.cpp())
-    write_if_changed(folder / "wire.ts", wire.ts())
+    wire = Wire(json.loads(Path(sys.argv[1]).read_text()), options.read(Path(sys.argv[2])))
+    folder = Path(sys.argv[3])
+    options.write_if_changed(folder / "wire.hpp", wire.cpp())
+    options.write_if_changed(folder / "wire.ts", wire.ts())
     return 0
 
 

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "nibble/options.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -69,18 +71,6 @@ NIBBLE_EXPORT nibble_device* nibble_device_open(const char* selector) NIBBLE_NOE
 NIBBLE_EXPORT const char* nibble_device_json(nibble_device* device) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT uint64_t nibble_device_live_objects(nibble_device* device) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT void nibble_device_close(nibble_device* device) NIBBLE_NOEXCEPT;
-
-typedef void (*nibble_progress)(uint64_t done, uint64_t total, void* user);
-
-/* Zero everywhere means the defaults. */
-typedef struct nibble_load_options {
-  uint64_t max_shard_bytes;   /* split larger constants, to test sharding */
-  const char* without_passes; /* graph rewrites that shall not run, with commas between */
-  const char* method;         /* which method of the program; null or empty for `forward`, or the only one */
-  int32_t f16_cache;          /* not 0: KV caches in half precision, half their memory and less exact */
-  nibble_progress progress;
-  void* user; /* for progress */
-} nibble_load_options;
 
 /* `options` may be null. */
 NIBBLE_EXPORT nibble_model* nibble_model_load(nibble_device* device, const char* path,

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "nibble/options.hpp"
 #include "nibble/types.hpp"
 
 namespace nibble {
@@ -59,17 +60,9 @@ class NIBBLE_API Device {
   std::shared_ptr<DeviceState> state;
 };
 
-struct LoadOptions {
+struct LoadOptions : Options {
   /// Bytes of weights uploaded so far, and in all.
-  std::function<void(std::uint64_t done, std::uint64_t total)> on_progress;
-  /// Split constants larger than this into shards; 0 means the device's limits. For tests.
-  std::uint64_t max_shard_bytes = 0;
-  /// KV caches in half precision: half their memory, and results that differ by about a thousandth.
-  bool f16_cache = false;
-  /// Names of graph rewrites that shall not run (`nibble ops --passes` lists them), to find out what one does.
-  std::vector<std::string> without_passes = {};
-  /// Which method of the program; empty for `forward`, or the only one that computes.
-  std::string method = {};
+  std::function<void(std::uint64_t done, std::uint64_t total)> on_progress = {};
 };
 
 /// One input or output of a program.

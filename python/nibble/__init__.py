@@ -9,8 +9,9 @@ exporter then run on the GPU through `executorch.runtime` as well.
 """
 
 from ._export import Exported, export, export_embedding
+from ._load import load
 from ._native import NibbleError, lib
-from ._program import Device, Program, Session, TensorSpec, devices, load
+from ._program import Device, Program, Session, TensorSpec, devices
 from ._quantize import dequantize_q4, quantize_q4
 from ._register import Registration, registered
 

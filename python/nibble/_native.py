@@ -50,20 +50,6 @@ class Tensor(ctypes.Structure):
 
 Progress = CFUNCTYPE(None, c_uint64, c_uint64, c_void_p)
 
-
-class LoadOptions(ctypes.Structure):
-    """nibble_load_options"""
-
-    _fields_ = (
-        ("max_shard_bytes", c_uint64),
-        ("without_passes", c_char_p),
-        ("method", c_char_p),
-        ("f16_cache", c_int32),
-        ("progress", Progress),
-        ("user", c_void_p),
-    )
-
-
 _FUNCTIONS = {
     "nibble_version": (c_char_p, []),
     "nibble_error": (c_char_p, []),
@@ -74,7 +60,7 @@ _FUNCTIONS = {
     "nibble_device_json": (c_char_p, [c_void_p]),
     "nibble_device_live_objects": (c_uint64, [c_void_p]),
     "nibble_device_close": (None, [c_void_p]),
-    "nibble_model_load": (c_void_p, [c_void_p, c_char_p, POINTER(LoadOptions)]),
+    "nibble_model_load": (c_void_p, [c_void_p, c_char_p, c_void_p]),
     "nibble_model_input_count": (c_size_t, [c_void_p]),
     "nibble_model_output_count": (c_size_t, [c_void_p]),
     "nibble_model_input": (c_bool, [c_void_p, c_size_t, POINTER(Tensor)]),

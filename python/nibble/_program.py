@@ -5,7 +5,7 @@ import json
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -71,26 +71,13 @@ def devices() -> list[Device]:
     return [Device._from_json(info) for info in json.loads(check(lib.nibble_devices_json()))]
 
 
-def load(
+def load_program(
     path: str | os.PathLike,
-    device: str | int | Device | None = None,
-    on_progress: Callable[[int, int], None] | None = None,
-    *,
-    max_shard_bytes: int = 0,
-    f16_cache: bool = False,
-    without_passes: Iterable[str] = (),
-    method: str = "",
+    device: str | int | Device | None,
+    on_progress: Callable[[int, int], None] | None,
+    options: ctypes.Structure,
 ) -> "Program":
-    """Loads a .pte file onto a GPU.
-
-    device: an index, a kind ("cpu", "integrated", "discrete"), a part of a name or one of devices(); by default what
-        $NIBBLE_DEVICE says, else the best adapter.
-    on_progress: called with the bytes of weights uploaded so far, and in all.
-    max_shard_bytes: splits constants larger than this; 0 means the device's own limits.
-    f16_cache: keeps KV caches in half precision: half their memory, and results that differ by about a thousandth.
-    without_passes: names of graph rewrites that shall not run (`nibble ops --passes` lists them).
-    method: which method of the program, if it has several; by default "forward", or the only one that computes.
-    """
+    """load() with its options as nibble_load_options."""
     selector = "" if device is None else str(device.index if isinstance(device, Device) else device)
     handle = _Handle(check(lib.nibble_device_open(selector.encode())), lib.nibble_device_close, "device")
 
@@ -103,14 +90,8 @@ def load(
         except BaseException as error:  # ctypes would print it and go on
             failures.append(error)
 
-    options = _native.LoadOptions(
-        max_shard_bytes=max_shard_bytes,
-        f16_cache=f16_cache,
-        method=method.encode(),
-        without_passes=",".join(without_passes).encode(),
-        progress=_native.Progress(report),
-    )
-    pointer = lib.nibble_model_load(handle.get(), os.fsencode(path), options)
+    options.progress = _native.Progress(report)
+    pointer = lib.nibble_model_load(handle.get(), os.fsencode(path), ctypes.byref(options))
     # Asked for before anything else calls the library in this thread.
     error = None if pointer else _native.last_error()
     model = _Handle(pointer, lib.nibble_model_free, "program") if pointer else None

@@ -4,6 +4,7 @@
 #include <array>
 #include <new>
 
+#include "api/c_options.hpp"
 #include "graph/status.hpp"
 #include "nibble/nibble.h"
 #include "nibble/nibble.hpp"
@@ -101,17 +102,6 @@ bool describe(const std::vector<nibble::TensorInfo>& all, std::size_t index, std
   return true;
 }
 
-/// What stands between commas.
-std::vector<std::string> words_of(std::string_view text) {
-  std::vector<std::string> words;
-  while (!text.empty()) {
-    const auto end = std::min(text.find(','), text.size());
-    if (end != 0) words.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return words;
-}
-
 }  // namespace
 
 extern "C" {
@@ -153,10 +143,9 @@ nibble_model* nibble_model_load(nibble_device* device, const char* path, const n
   if (!is_there(device, "device") || !is_there(path, "path")) return nullptr;
   nibble::LoadOptions options;
   if (given != nullptr) {
-    options.max_shard_bytes = given->max_shard_bytes;
-    options.f16_cache = given->f16_cache != 0;
-    if (given->without_passes != nullptr) options.without_passes = words_of(given->without_passes);
-    if (given->method != nullptr) options.method = given->method;
+    auto taken = nibble::options_from_c(*given);
+    if (!taken) return failed(std::move(taken).error());
+    static_cast<nibble::Options&>(options) = std::move(*taken);
     if (const auto progress = given->progress; progress != nullptr) {
       options.on_progress = [progress, user = given->user](std::uint64_t done, std::uint64_t total) {
         progress(done, total, user);

@@ -77,7 +77,7 @@ Result<Inspection::Step> make_step(const std::shared_ptr<const Plan>& plan, cons
 
 Status make_plan(Graph graph, const Boundary& boundary, const DeviceProfile& profile, const InspectOptions& options,
                  Inspection& facts) {
-  TRY_ASSIGN(const auto plan, Plan::make(std::move(graph), profile, options.plan, ops::registry()));
+  TRY_ASSIGN(const auto plan, Plan::make(std::move(graph), profile, options, ops::registry()));
   for (std::size_t i = 0; i < facts.inputs.size(); ++i) {
     const auto index = boundary.inputs[i];
     if (index < 0) continue;

@@ -7,16 +7,15 @@
 #include <utility>
 #include <vector>
 
+#include "nibble/options.hpp"
 #include "plan/print.hpp"
 #include "program/program.hpp"
 
 namespace nibble {
 
-struct InspectOptions {
-  PlanOptions plan = {};
+struct InspectOptions : Options {
   std::vector<std::pair<std::size_t, Shape>> shapes = {};  ///< live shapes by input; the others have their largest
   std::vector<std::int64_t> ints = {};                     ///< values of the integer inputs, in order; the others are 0
-  std::string method = {};                                 ///< as in LoadOptions
 };
 
 struct Inspection {

@@ -34,9 +34,7 @@ DeviceInfo info_of(std::size_t index, const DeviceProfile& profile) {
 Status load_graph(const Device& device, Graph graph, ConstantSource& source, const LoadOptions& options,
                   ModelState& model) {
   const auto& gpu = device.state->gpu;
-  TRY_ASSIGN(auto plan,
-             Plan::make(std::move(graph), gpu->profile(),
-                        {options.max_shard_bytes, options.f16_cache, options.without_passes}, ops::registry()));
+  TRY_ASSIGN(auto plan, Plan::make(std::move(graph), gpu->profile(), options, ops::registry()));
   TRY_ASSIGN(model.resources, gpu::ModelResources::make(gpu, std::move(plan), source, options.on_progress));
   return {};
 }

@@ -20,7 +20,7 @@ constexpr std::size_t kProfiledCalls = 5;
 /// Random inputs at the wanted shapes; the inspection knows which of them are ids, and of which table.
 Result<HostInputs> make_inputs(const Model& model, const Device& device, const BenchOptions& options) {
   TRY_ASSIGN(const DeviceProfile profile, profile_from_json(device.info().profile_json));
-  TRY_ASSIGN(const Inspection facts, inspect(options.model, profile, options.to_inspect()));
+  TRY_ASSIGN(const Inspection facts, inspect(options.model, profile, options));
   std::vector<Array> arrays;
   std::vector<std::int64_t> ints = options.ints;
   std::size_t int_count = 0;
@@ -88,7 +88,7 @@ Result<double> time_gpu(Session& session, const HostInputs& inputs, const HostOu
 Status bench_command(const BenchOptions& options) {
   TRY_ASSIGN(const Device device, Device::open(options.device));
   Progress progress;
-  TRY_ASSIGN(const Model model, Model::load(device, options.model, options.to_load(progress)));
+  TRY_ASSIGN(const Model model, Model::load(device, options.model, {options, progress.callback()}));
   progress.clear();
   TRY_ASSIGN(const HostInputs inputs, make_inputs(model, device, options));
   TRY_ASSIGN(Session session, Session::create(model));

@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "api/inspect.hpp"
-#include "cli/progress.hpp"
 #include "graph/status.hpp"
 #include "nibble/nibble.hpp"
 
@@ -31,21 +30,10 @@ struct OpsOptions {
 Status ops_command(const OpsOptions& options);
 
 /// What all commands that take a program have in common.
-struct ModelOptions {
+struct ModelOptions : InspectOptions {
   std::string model;
   std::string device;
-  std::vector<InputShape> shapes;
-  std::vector<std::int64_t> ints;
-  std::uint64_t max_shard_bytes = 0;
-  bool f16_cache = false;
-  std::vector<std::string> without_passes;
-  std::string method;
   bool json = false;
-
-  LoadOptions to_load(Progress& progress) const {
-    return {progress.callback(), max_shard_bytes, f16_cache, without_passes, method};
-  }
-  InspectOptions to_inspect() const { return {{max_shard_bytes, f16_cache, without_passes}, shapes, ints, method}; }
 };
 
 struct InspectCommandOptions : ModelOptions {

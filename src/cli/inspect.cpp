@@ -135,7 +135,7 @@ Result<InputShape> parse_input_shape(std::string_view text) {
 
 Status inspect_command(const InspectCommandOptions& options) {
   TRY_ASSIGN(const DeviceProfile profile, choose_profile(options));
-  TRY_ASSIGN(const Inspection facts, inspect(options.model, profile, options.to_inspect()));
+  TRY_ASSIGN(const Inspection facts, inspect(options.model, profile, options));
   if (options.json) {
     print(to_json(facts, {.dispatches = options.plan, .variants = options.variants}) + '\n');
   } else {

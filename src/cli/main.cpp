@@ -8,6 +8,7 @@
 #include <new>
 
 #include "cli/commands.hpp"
+#include "cli/option_flags.hpp"
 #include "nibble/nibble.hpp"
 
 namespace nibble::cli {
@@ -32,19 +33,7 @@ CLI::Option* add_model(CLI::App& command, ModelOptions& options) {
   command.add_option("--int", options.ints, "Value of an integer input; once for each, in order")
       ->allow_extra_args(false)
       ->type_name("N");
-  command
-      .add_option("--max-shard-bytes", options.max_shard_bytes, "Split larger constants into shards, to test sharding")
-      ->type_name("BYTES");
-  command.add_flag("--f16-cache", options.f16_cache,
-                   "KV caches in half precision: half their memory, results differ by about a thousandth");
-  command
-      .add_option("--without-pass", options.without_passes,
-                  "A graph rewrite that shall not run; once for each (nibble ops --passes lists them)")
-      ->allow_extra_args(false)
-      ->type_name("NAME");
-  command
-      .add_option("--method", options.method, "Method of the program; default: forward, or the only one that computes")
-      ->type_name("NAME");
+  add_option_flags(command, options);
   return command
       .add_option("--device", options.device, "Adapter: index, kind (discrete, integrated, cpu) or part of its name")
       ->type_name("WHICH");
@@ -154,6 +143,7 @@ int main_command(int argc, char** argv) {
     line.app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return line.app.exit(error);
+    if (dynamic_cast<const CLI::FileError*>(&error) != nullptr) return fail_with(error.what());
     // CLI11 only says that there was no command.
     const auto rest = line.app.remaining();
     const bool is_unknown = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr && !rest.empty();

@@ -120,7 +120,7 @@ Status run_command(const RunOptions& options) {
   }
   TRY_ASSIGN(const Device device, Device::open(options.device));
   Progress progress;
-  TRY_ASSIGN(const Model model, Model::load(device, options.model, options.to_load(progress)));
+  TRY_ASSIGN(const Model model, Model::load(device, options.model, {options, progress.callback()}));
   progress.clear();
   if (!options.outputs.empty() && options.outputs.size() != model.outputs().size()) {
     return fail(ErrorCode::invalid_argument, "the program has {} outputs, but --output was given {} times",

@@ -27,7 +27,7 @@ std::vector<const Choice*> all_choices(Registry registry) {
 
 namespace {
 
-Status rewrite(Graph& graph, const Limits& limits, const PlanOptions& options, const FindSignature& find) {
+Status rewrite(Graph& graph, const Limits& limits, const Options& options, const FindSignature& find) {
   const auto largest = largest_buffer(limits);
   const PassContext context{find, options.max_shard_bytes != 0 ? std::min(largest, options.max_shard_bytes) : largest};
   TRY(fold_prepack(graph));
@@ -50,7 +50,7 @@ class Planner {
     }
   }
 
-  Result<std::shared_ptr<const Plan>> run(const PlanOptions& options) {
+  Result<std::shared_ptr<const Plan>> run(const Options& options) {
     TRY(check_values());
     const auto& limits = parts_.profile.limits;
     TRY_ASSIGN(parts_.storage, analyze_storage(parts_.graph, parts_.operands, limits, options));
@@ -187,9 +187,9 @@ class Planner {
 
 }  // namespace
 
-Result<std::shared_ptr<const Plan>> Plan::make(Graph graph, DeviceProfile profile, const PlanOptions& options,
+Result<std::shared_ptr<const Plan>> Plan::make(Graph graph, DeviceProfile profile, const Options& options,
                                                Registry registry) {
-  TRY_ASSIGN(auto preferences, Preferences::make(options.variants, options.tuning, all_choices(registry)));
+  TRY_ASSIGN(auto preferences, Preferences::make(options, all_choices(registry)));
   const auto find = [registry](std::string_view name) -> const Signature* {
     const Op* op = find_op(registry, name);
     return op != nullptr ? &op->signature : nullptr;

@@ -5,7 +5,7 @@
 
 #include "plan/layout.hpp"
 #include "plan/lowering.hpp"
-#include "plan/options.hpp"
+#include "nibble/options.hpp"
 #include "plan/pipeline_table.hpp"
 #include "plan/storage.hpp"
 
@@ -39,7 +39,7 @@ class Plan {
 
   /// Graph → passes → lower: names every op, runs the passes, checks the graph against every op's rules at its largest
   /// shapes and lays out memory. All names that no op implements are reported at once.
-  static Result<std::shared_ptr<const Plan>> make(Graph graph, DeviceProfile profile, const PlanOptions& options,
+  static Result<std::shared_ptr<const Plan>> make(Graph graph, DeviceProfile profile, const Options& options,
                                                   Registry registry);
 
   const Graph& graph() const { return parts_.graph; }

@@ -19,7 +19,7 @@ class Analysis {
     for (ValueId v = 0; v < root_.size(); ++v) root_[v] = v;
   }
 
-  Result<Storage> run(const Limits& limits, const PlanOptions& options) {
+  Result<Storage> run(const Limits& limits, const Options& options) {
     find_writes();
     find_aliases();
     make_entries();
@@ -292,7 +292,7 @@ Operands operands_of(const Graph& graph, const Node& node) {
 }
 
 Result<Storage> analyze_storage(const Graph& graph, std::span<const Operands> operands, const Limits& limits,
-                                const PlanOptions& options) {
+                                const Options& options) {
   return Analysis(graph, operands).run(limits, options);
 }
 

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "plan/layout.hpp"
-#include "plan/options.hpp"
+#include "nibble/options.hpp"
 
 namespace nibble {
 
@@ -49,7 +49,7 @@ std::uint64_t largest_buffer(const Limits& limits);
 
 /// First half: entries, lifetimes, shards' row ranges. No buffer is assigned yet.
 Result<Storage> analyze_storage(const Graph& graph, std::span<const Operands> operands, const Limits& limits,
-                                const PlanOptions& options);
+                                const Options& options);
 
 /// Second half, when the nodes' scratch sizes are known: buffers and uploads.
 Status assign_buffers(const Graph& graph, std::span<const Operands> operands, const Limits& limits, Storage& storage,

@@ -1,20 +1,22 @@
-// Which kernels were measured to be best on a device: an input of planning, like the device's profile.
+// What callers say about kernel variants: those that they force, and a tuning.
 #pragma once
 
-#include <cstdint>
-#include <limits>
-#include <string>
+#include <string_view>
+
+#include "graph/status.hpp"
+#include "nibble/options.hpp"
 
 namespace nibble {
 
-/// Where a choice is made for so many rows and columns, this variant of it is taken, if it is right there.
-struct TuningRow {
-  std::string choice;
-  std::string variant;
-  std::uint64_t min_rows = 0;
-  std::uint64_t max_rows = std::numeric_limits<std::uint64_t>::max();
-  std::uint64_t min_width = 0;
-  std::uint64_t max_width = std::numeric_limits<std::uint64_t>::max();
+/// Of `product=tile`; points into the text.
+struct ForcedVariant {
+  std::string_view choice;
+  std::string_view variant;
 };
+
+Result<ForcedVariant> parse_variant(std::string_view text);
+
+/// What must hold of variants and tuning wherever they come from. Whether their names are known is not looked at.
+Status check_variants(const Options& options);
 
 }  // namespace nibble

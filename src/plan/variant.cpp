@@ -76,18 +76,15 @@ Result<std::pair<const Choice*, std::size_t>> look_up(std::string_view choice, s
 
 }  // namespace
 
-Result<Preferences> Preferences::make(std::span<const std::string> forced, std::span<const TuningRow> tuning,
-                                      std::span<const Choice* const> known) {
+Result<Preferences> Preferences::make(const Options& options, std::span<const Choice* const> known) {
+  TRY(check_variants(options));
   Preferences made;
-  for (const std::string_view text : forced) {
-    const auto equals = text.find('=');
-    if (equals == std::string_view::npos) {
-      return fail(ErrorCode::invalid_argument, "a variant is named as 'choice=variant', not as '{}'", text);
-    }
-    TRY_ASSIGN(const auto found, look_up(text.substr(0, equals), text.substr(equals + 1), known));
+  for (const std::string_view text : options.variants) {
+    TRY_ASSIGN(const auto named, parse_variant(text));
+    TRY_ASSIGN(const auto found, look_up(named.choice, named.variant, known));
     made.preferences_.push_back({found.first, found.second, {}});
   }
-  for (const auto& row : tuning) {
+  for (const auto& row : options.tuning) {
     TRY_ASSIGN(const auto found, look_up(row.choice, row.variant, known));
     made.preferences_.push_back(
         {found.first,

@@ -86,9 +86,8 @@ struct Choice {
 class Preferences {
  public:
   Preferences() = default;
-  /// `forced`: texts `choice=variant`. Names that no choice in `known` has are errors that list those it has.
-  static Result<Preferences> make(std::span<const std::string> forced, std::span<const TuningRow> tuning,
-                                  std::span<const Choice* const> known);
+  /// What the options force and tune. Names that no choice in `known` has are errors that list those it has.
+  static Result<Preferences> make(const Options& options, std::span<const Choice* const> known);
 
   /// The variant for a call: what is forced, then what is tuned, then what the table prefers, each where it is right.
   std::size_t pick(const Choice& choice, const Facts& facts, const DeviceProfile& profile) const;

@@ -82,9 +82,8 @@ NIBBLE_EXPORT(nibble_program_blob) std::uint32_t nibble_program_blob(ProgramRead
 
 NIBBLE_EXPORT(nibble_program_plan) const wire::Layout* nibble_program_plan(ProgramReader* program,
                                                                            const wire::Profile* profile,
-                                                                           std::uint64_t max_shard_bytes,
-                                                                           std::uint32_t f16_cache) noexcept {
-  return nibble::web::give(program->plan(*profile, max_shard_bytes, f16_cache != 0));
+                                                                           const wire::Options* options) noexcept {
+  return nibble::web::give(program->plan(*profile, *options));
 }
 
 NIBBLE_EXPORT(nibble_session_new) Session* nibble_session_new(const ProgramReader* program) noexcept {

@@ -25,10 +25,9 @@ Status ProgramReader::blob(std::span<const std::byte> bytes) {
   return {};
 }
 
-Result<const wire::Layout*> ProgramReader::plan(const wire::Profile& profile, std::uint64_t max_shard_bytes,
-                                                bool f16_cache) {
-  TRY_ASSIGN(plan_, Plan::make(std::move(program_.graph), profile_of(profile), {max_shard_bytes, f16_cache, {}},
-                               ops::registry()));
+Result<const wire::Layout*> ProgramReader::plan(const wire::Profile& profile, const wire::Options& given) {
+  TRY_ASSIGN(const Options options, options_of(given));
+  TRY_ASSIGN(plan_, Plan::make(std::move(program_.graph), profile_of(profile), options, ops::registry()));
   records_ = std::make_unique<LayoutRecords>();
   return records_->fill(*plan_, program_);
 }

@@ -17,7 +17,7 @@ class ProgramReader {
   Result<const wire::FileRange*> head(std::span<const std::byte> first_bytes, std::uint64_t file_size);
   Result<const wire::FileRange*> container(std::span<const std::byte> bytes, std::string_view method);
   Status blob(std::span<const std::byte> bytes);
-  Result<const wire::Layout*> plan(const wire::Profile& profile, std::uint64_t max_shard_bytes, bool f16_cache);
+  Result<const wire::Layout*> plan(const wire::Profile& profile, const wire::Options& given);
 
   const std::shared_ptr<const Plan>& planned() const { return plan_; }
 

@@ -3,7 +3,41 @@
 #include <algorithm>
 #include <utility>
 
+#include "option_fields.hpp"
+
 namespace nibble::web {
+namespace {
+
+std::string string_of(const wire::Text& text) { return {text.data, text.bytes}; }
+
+/// Fields of the record as those of the struct.
+struct FromRecord {
+  Status operator()(const wire::Text& from, std::string& to) const {
+    to = string_of(from);
+    return {};
+  }
+  Status operator()(std::uint64_t from, std::uint64_t& to) const {
+    to = from;
+    return {};
+  }
+  Status operator()(std::uint32_t from, bool& to) const {
+    to = from != 0;
+    return {};
+  }
+  Status operator()(const wire::List<wire::Text>& from, std::vector<std::string>& to) const {
+    for (const auto& text : std::span(from.data, from.count)) to.push_back(string_of(text));
+    return {};
+  }
+  Status operator()(const wire::List<wire::TuningRow>& from, std::vector<TuningRow>& to) const {
+    for (const auto& row : std::span(from.data, from.count)) {
+      to.push_back(
+          {string_of(row.choice), string_of(row.variant), row.min_rows, row.max_rows, row.min_width, row.max_width});
+    }
+    return {};
+  }
+};
+
+}  // namespace
 
 wire::Shape shape_record(const Shape& shape) {
   wire::Shape record{.rank = static_cast<std::uint32_t>(shape.rank())};
@@ -31,6 +65,8 @@ DeviceProfile profile_of(const wire::Profile& record) {
   profile.subgroups_need_enable = true;  // WGSL says so; only naga differs, and browsers follow WGSL
   return profile;
 }
+
+Result<Options> options_of(const wire::Options& record) { return take_options(record, FromRecord{}); }
 
 std::span<const wire::Pipeline> PipelineRecords::fill(std::span<const PipelineDesc> descs) {
   lists_.clear();

@@ -14,6 +14,7 @@ namespace nibble::web {
 
 wire::Shape shape_record(const Shape& shape);
 DeviceProfile profile_of(const wire::Profile& record);
+Result<Options> options_of(const wire::Options& record);
 
 /// Pipelines as records. They point at the texts of the descriptions, which must stay where they are.
 class PipelineRecords {

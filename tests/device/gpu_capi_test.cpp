@@ -28,6 +28,31 @@ class CApiTest : public testing::Test {
   std::filesystem::path path_;
 };
 
+TEST_F(CApiTest, options_reach_the_plan) {
+  nibble_device* device = nibble_device_open(nullptr);
+  ASSERT_NE(device, nullptr) << nibble_error();
+  const auto complaint = [&](const nibble_load_options& options) -> std::string {
+    nibble_model* model = nibble_model_load(device, path_.c_str(), &options);
+    const std::string sentence = model == nullptr ? nibble_error() : "";
+    nibble_model_free(model);
+    return sentence;
+  };
+  nibble_load_options options{};
+  EXPECT_EQ(complaint(options), "");
+  options.without_passes = "views,nothing";
+  EXPECT_NE(complaint(options).find("there is no pass 'nothing'"), std::string::npos);
+  options = {};
+  options.variants = "product=";
+  EXPECT_NE(complaint(options).find("'product=' forces no variant"), std::string::npos);
+  options = {};
+  options.tuning = R"({"choices": [{"choice": "product", "variant": "tile", "rows": [2, 1]}]})";
+  EXPECT_EQ(complaint(options), "choices[0] of the tuning is for rows from 2 to 1");
+  options = {};
+  options.method = "backward";
+  EXPECT_NE(complaint(options).find("'backward'"), std::string::npos);
+  nibble_device_close(device);
+}
+
 TEST_F(CApiTest, runs_a_file) {
   nibble_device* device = nibble_device_open(nullptr);
   ASSERT_NE(device, nullptr) << nibble_error();

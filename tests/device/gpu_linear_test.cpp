@@ -99,7 +99,7 @@ class LinearTest : public GpuTest, public testing::WithParamInterface<AdapterKin
     auto& gpu = *device.state->gpu;
     DeviceProfile profile = gpu.profile();
     profile.kind = GetParam();
-    PlanOptions options;
+    Options options;
     options.max_shard_bytes = shard_bytes;
     TRY_ASSIGN(const auto plan, Plan::make(p.graph, profile, options, ops::registry()));
     TRY_ASSIGN(const auto model, gpu::ModelResources::make(device.state->gpu, plan, p, {}));

@@ -163,7 +163,7 @@ TEST_F(SessionTest, state_is_private_to_a_session_and_lasts_from_call_to_call) {
 
 TEST_F(SessionTest, a_table_in_shards_gives_the_same_rows) {
   // The output is 256 bytes, the table 800 and its scales 400.
-  session(embedding(1), {.on_progress = {}, .max_shard_bytes = 256});
+  session(embedding(1), {{.max_shard_bytes = 256}});
   for (std::int64_t id = 0; id < kRows; ++id) {
     const auto out = rows({id});
     ASSERT_TRUE(succeeds(out));
@@ -174,8 +174,7 @@ TEST_F(SessionTest, a_table_in_shards_gives_the_same_rows) {
 
 TEST_F(SessionTest, progress_goes_to_the_end) {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> seen;
-  session(embedding(), {.on_progress = [&](std::uint64_t done, std::uint64_t all) { seen.emplace_back(done, all); },
-                        .max_shard_bytes = 0});
+  session(embedding(), {{}, [&](std::uint64_t done, std::uint64_t all) { seen.emplace_back(done, all); }});
   ASSERT_FALSE(seen.empty());
   EXPECT_EQ(seen.back().first, static_cast<std::uint64_t>(kRows * kWidth / 2 + kRows * 2 * 4));
   EXPECT_EQ(seen.back().first, seen.back().second);

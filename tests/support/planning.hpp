@@ -12,12 +12,12 @@
 namespace nibble::test {
 
 inline Result<std::shared_ptr<const Plan>> make(const GraphBuilder& b, DeviceProfile profile = {},
-                                                const PlanOptions& options = {}) {
+                                                const Options& options = {}) {
   return Plan::make(b.graph, std::move(profile), options, ops::registry());
 }
 
 /// Empty where there is a plan.
-inline std::string error_of(const GraphBuilder& b, DeviceProfile profile = {}, const PlanOptions& options = {}) {
+inline std::string error_of(const GraphBuilder& b, DeviceProfile profile = {}, const Options& options = {}) {
   auto plan = make(b, std::move(profile), options);
   return plan ? "" : plan.error().message;
 }

@@ -53,7 +53,7 @@ TEST_F(InspectTest, tells_everything_about_a_program) {
 }
 
 TEST_F(InspectTest, plans_for_live_shapes) {
-  const auto facts = inspect(write(make_pte(embedding_blob(), {.dynamic = true})), {}, {.shapes = {{0, {1, 2}}}});
+  const auto facts = inspect(write(make_pte(embedding_blob(), {.dynamic = true})), {}, {{}, {{0, {1, 2}}}});
   ASSERT_TRUE(facts) << facts.error().message;
   ASSERT_TRUE(facts->plan && facts->plan->step);
   EXPECT_EQ(facts->plan->step->outputs.front(), (Shape{1, 2, 32}));
@@ -61,17 +61,17 @@ TEST_F(InspectTest, plans_for_live_shapes) {
 
 TEST_F(InspectTest, says_why_there_is_no_step) {
   const std::string path = write(make_pte(embedding_blob()));
-  auto facts = inspect(path, {}, {.shapes = {{0, {9, 9}}}});
+  auto facts = inspect(path, {}, {{}, {{0, {9, 9}}}});
   ASSERT_TRUE(facts) << facts.error().message;
   ASSERT_TRUE(facts->problem);
   EXPECT_EQ(facts->problem->message, "input 0 has shape [9, 9], but the program takes [2, 3]");
   EXPECT_TRUE(facts->plan);
 
-  facts = inspect(path, {}, {.shapes = {{1, {9}}}});
+  facts = inspect(path, {}, {{}, {{1, {9}}}});
   ASSERT_TRUE(facts && facts->problem);
   EXPECT_EQ(facts->problem->message, "there is no input 1: the program has 1");
 
-  facts = inspect(path, {}, {.ints = {3}});
+  facts = inspect(path, {}, {{}, {}, {3}});
   ASSERT_TRUE(facts && facts->problem);
   EXPECT_EQ(facts->problem->message, "1 integers were given, but the program has 0 integer inputs");
 }

@@ -66,7 +66,7 @@ TEST(EmbeddingQ4, splits_a_table_over_the_binding_limit_into_shards) {
 
 TEST(EmbeddingQ4, shards_of_table_and_scales_need_not_agree) {
   auto t = table(1000, 64, 2, {5});  // 32 bytes of nibbles and 128 of scales a row
-  PlanOptions options;
+  Options options;
   options.max_shard_bytes = 10000;
   const auto plan = make(t.b, {}, options);
   ASSERT_TRUE(plan) << plan.error().message;
@@ -87,7 +87,7 @@ TEST(EmbeddingQ4, shards_of_table_and_scales_need_not_agree) {
 
 TEST(EmbeddingQ4, refuses_a_row_that_no_buffer_holds) {
   auto t = table(1000, 64, 32, {5});
-  PlanOptions options;
+  Options options;
   options.max_shard_bytes = 16;
   EXPECT_MENTIONS(error_of(t.b, {}, options), "32 bytes, but a buffer on this device holds at most 16");
 }

@@ -34,7 +34,7 @@ Linear linear_q4(Shape x, std::int64_t columns, std::int64_t group, DType dtype 
 auto plan_of(const GraphBuilder& b, AdapterKind kind = AdapterKind::cpu, std::uint64_t shard_bytes = 0) {
   DeviceProfile profile;
   profile.kind = kind;
-  PlanOptions options;
+  Options options;
   options.max_shard_bytes = shard_bytes;
   return Plan::make(b.graph, profile, options, ops::registry());
 }

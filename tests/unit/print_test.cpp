@@ -11,7 +11,7 @@ namespace {
 
 using test::GraphBuilder;
 
-std::shared_ptr<const Plan> make(const GraphBuilder& b, PlanOptions options = {}) {
+std::shared_ptr<const Plan> make(const GraphBuilder& b, Options options = {}) {
   auto plan = Plan::make(b.graph, {}, options, ops::registry());
   EXPECT_TRUE(plan) << plan.error().message;
   return plan ? *plan : nullptr;

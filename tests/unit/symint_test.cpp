@@ -99,7 +99,7 @@ TEST(SymInts, what_the_device_cannot_do_is_told_at_load) {
   const auto out = b.tensor(DType::f32, {64, 16});
   b.op("aten.slice_copy.Tensor", {table, b.integer(0), b.integer(0), n, b.integer(1), out});
   b.output(out);
-  PlanOptions options;
+  Options options;
   options.max_shard_bytes = 1024;
   const auto plan = Plan::make(b.graph, {}, options, ops::registry());
   ASSERT_FALSE(plan);

@@ -5,6 +5,7 @@ import { GpuDevice, open as openDevice } from "./device.js";
 import { NibbleError } from "./errors.js";
 import { Executor } from "./executor.js";
 import { Loader, planProgram } from "./loader.js";
+import { optionsRecord } from "./options.js";
 import { Planner, plannerModule } from "./planner.js";
 import { LoadedProgram } from "./program.js";
 import { openSource } from "./source.js";
@@ -24,6 +25,7 @@ export async function load(from: ProgramSource, options: LoadOptions): Promise<P
   if (!(device instanceof GpuDevice)) {
     throw new NibbleError("invalid_argument", "load() needs a device: pass { device: await open() }");
   }
+  const choices = optionsRecord(options);
   // Whatever fails first ends the rest.
   const stop = new AbortController();
   const abort = (): void => stop.abort(options.signal?.reason);
@@ -39,13 +41,7 @@ export async function load(from: ProgramSource, options: LoadOptions): Promise<P
     });
     const [module, source] = await Promise.all([plannerModule(options.wasm), opening]);
     const planner = await Planner.create(module);
-    const choices = {
-      method: options.method ?? "",
-      profile: device.profile(),
-      maxShardBytes: options.maxShardBytes ?? 0,
-      f16Cache: options.f16Cache ?? false,
-    };
-    const layout = await planProgram(source, planner, choices, stop.signal);
+    const layout = await planProgram(source, planner, device.profile(), choices, stop.signal);
     const executor = await Executor.make(device, planner, layout);
     closing.push(() => executor.destroy());
     const program = new LoadedProgram(device, planner, layout, executor, options);

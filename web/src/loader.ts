@@ -1,12 +1,12 @@
 // Streaming a program: its description into the planner, its weights from where they lie into GPU buffers, in bounded
 // chunks. No weight enters the planner's memory, and no more than a few chunks are in this one's.
 
-import type { Constant, Layout, Profile, Upload } from "#wire";
+import type { Constant, Layout, Options, Profile, Upload } from "#wire";
 import type { RangeCache } from "./cache.js";
 import { halfFromNumber } from "./convert.js";
 import type { GpuDevice } from "./device.js";
 import { NibbleError } from "./errors.js";
-import type { Planner, PlanOptions } from "./planner.js";
+import type { Planner } from "./planner.js";
 import { Sha256 } from "./sha256.js";
 import { readAll, truncated } from "./source.js";
 import type { Source } from "./types.js";
@@ -28,7 +28,8 @@ const UNKNOWN_SIZE = 2 ** 48;
 export async function planProgram(
   source: Source,
   planner: Planner,
-  options: PlanOptions & { method: string; profile: Profile },
+  profile: Profile,
+  options: Options,
   signal: AbortSignal,
 ): Promise<Layout> {
   const size = source.size ?? UNKNOWN_SIZE;
@@ -43,7 +44,7 @@ export async function planProgram(
   program.set(await readAll(source, known, programBytes - known, signal), known);
   const { offset, size: blobBytes } = planner.container(program, options.method);
   const blob = await readAll(source, offset, blobBytes, signal);
-  return planner.plan(blob, options.profile, options);
+  return planner.plan(blob, profile, options);
 }
 
 async function readAtMost(source: Source, count: number, signal: AbortSignal): Promise<Uint8Array> {

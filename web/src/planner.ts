@@ -5,12 +5,6 @@ import { NibbleError } from "./errors.js";
 import { System } from "./system.js";
 import type { WasmSource } from "./types.js";
 
-/** What a plan may depend on beside the device. */
-export interface PlanOptions {
-  maxShardBytes: number;
-  f16Cache: boolean;
-}
-
 /** An address in the planner's memory; 0 is none. */
 type Address = number;
 
@@ -31,7 +25,7 @@ interface Exports {
     methodBytes: number,
   ): Address;
   nibble_program_blob(program: Address, bytes: Address, count: number): number;
-  nibble_program_plan(program: Address, profile: Address, maxShardBytes: bigint, f16Cache: number): Address;
+  nibble_program_plan(program: Address, profile: Address, options: Address): Address;
   nibble_session_new(program: Address): Address;
   nibble_session_set_shape(session: Address, input: number, shape: Address): number;
   nibble_session_set_int(session: Address, input: number, value: bigint): number;
@@ -161,13 +155,14 @@ export class Planner {
   }
 
   /** The blob; gives the plan for a device. */
-  plan(blob: Uint8Array, profile: wire.Profile, options: PlanOptions): wire.Layout {
+  plan(blob: Uint8Array, profile: wire.Profile, options: wire.Options): wire.Layout {
     this.withBytes(blob, (at) => this.call((e) => e.nibble_program_blob(this.program, at, blob.length)));
     wire.writeProfile(this.view, this.scratch, profile);
-    const { maxShardBytes, f16Cache } = options;
-    const layout = this.call((e) =>
-      e.nibble_program_plan(this.program, this.scratch, BigInt(maxShardBytes), f16Cache ? 1 : 0),
-    );
+    const layout = this.borrow((memory) => {
+      const at = memory.alloc(wire.sizeofOptions);
+      wire.writeOptions(memory, at, options);
+      return this.call((e) => e.nibble_program_plan(this.program, this.scratch, at));
+    });
     const read = wire.readLayout(this.view, layout);
     this.session = this.call((e) => e.nibble_session_new(this.program));
     return read;
@@ -230,15 +225,26 @@ export class Planner {
   }
 
   private withBytes<T>(bytes: Uint8Array, use: (at: Address) => T): T {
-    const at = this.exports.nibble_alloc(Math.max(bytes.length, 1)) >>> 0;
-    if (at === 0) {
-      throw new NibbleError("out_of_memory", `there is no memory for ${bytes.length} bytes of the program`);
-    }
-    try {
-      new Uint8Array(this.exports.memory.buffer, at, bytes.length).set(bytes);
+    return this.borrow((memory) => {
+      const at = memory.alloc(bytes.length);
+      this.bytes(at, bytes.length).set(bytes);
       return use(at);
+    });
+  }
+
+  /** Gives what `use` takes of the planner's memory back when it is done. */
+  private borrow<T>(use: (memory: wire.Memory) => T): T {
+    const taken: Address[] = [];
+    const alloc = (bytes: number): Address => {
+      const at = this.exports.nibble_alloc(Math.max(bytes, 1)) >>> 0;
+      if (at === 0) throw new NibbleError("out_of_memory", `there is no memory for ${bytes} bytes of the program`);
+      taken.push(at);
+      return at;
+    };
+    try {
+      return use({ view: () => this.view, alloc });
     } finally {
-      if (!this.stopped) this.exports.nibble_free(at);
+      if (!this.stopped) for (const at of taken) this.exports.nibble_free(at);
     }
   }
 }

@@ -1,4 +1,7 @@
 import type { NibbleError } from "./errors.js";
+import type { Options } from "./option_types.js";
+
+export type { Options };
 
 /** Element types, as programs name them. */
 export type DType = "bool" | "uint8" | "int8" | "int32" | "float16" | "float32" | "float64" | "int64";
@@ -127,7 +130,21 @@ export interface Names {
   outputs?: readonly string[];
 }
 
-export interface LoadOptions extends Names {
+/** Which kernel variants are the best ones on a device. */
+export interface Tuning {
+  choices: readonly TuningChoice[];
+}
+
+/** The variant that a choice takes for shapes in a range of rows and of widths; without one, for all. */
+export interface TuningChoice {
+  choice: string;
+  variant: string;
+  /** The least and the most. */
+  rows?: readonly [number, number];
+  width?: readonly [number, number];
+}
+
+export interface LoadOptions extends Names, Options {
   device: Device;
   /** Called while weights arrive. */
   onProgress?: (progress: Progress) => void;
@@ -143,12 +160,6 @@ export interface LoadOptions extends Names {
    * what comes from a server that does not tell versions of a file apart; everything else only if this is true.
    */
   verify?: boolean;
-  /** The method to run; `forward`, or the only one that computes, if not given. */
-  method?: string;
-  /** Splits constants larger than this many bytes; 0 means the device's limits. For tests. */
-  maxShardBytes?: number;
-  /** KV caches in half precision: half their memory, and results that differ by about a thousandth. */
-  f16Cache?: boolean;
   /** The planner, if not the file nibble.wasm beside this one. */
   wasm?: WasmSource;
 }

@@ -4,6 +4,7 @@ import type { Pipeline, Profile } from "#wire";
 import { GpuDevice } from "../../src/device.js";
 import type { Device } from "../../src/index.js";
 import { planProgram } from "../../src/loader.js";
+import { optionsRecord } from "../../src/options.js";
 import { Planner } from "../../src/planner.js";
 import { openSource, type ProgramSource } from "../../src/source.js";
 
@@ -48,8 +49,7 @@ export async function collect(
     for (const profile of profiles) {
       for (const maxShardBytes of shardBytes > 0 ? [0, shardBytes] : [0]) {
         const planner = await Planner.create(module);
-        const options = { method: "", profile, maxShardBytes, f16Cache: false };
-        const { pipelines } = await planProgram(source, planner, options, signal);
+        const { pipelines } = await planProgram(source, planner, profile, optionsRecord({ maxShardBytes }), signal);
         for (const one of pipelines) {
           const overrides = one.overrides.filter(({ name }) => name !== "WG");
           kernels.set(JSON.stringify([one.wgsl, one.bindings, overrides]), one);

@@ -56,6 +56,23 @@ export const loadingChecks: Record<string, Check> = {
       says(await failureOf(env, method), "invalid_argument", "backward");
     }),
 
+  options_reach_the_planner: (env) =>
+    onDevice(env, async (device) => {
+      const load = (options: Nibble.Options): Promise<Nibble.Program> =>
+        env.nibble.load(address(env, "q4_mean"), { device, cache: false, ...options });
+      const failure = async (options: Nibble.Options): Promise<Nibble.NibbleError> => failureOf(env, load(options));
+      const variants = { product: "tile", attention: "" };
+      const choice = { choice: "product", variant: "tile" };
+      says(await failure({ withoutPasses: ["gate_down"] }), "invalid_argument", "no pass 'gate_down'");
+      says(await failure({ variants }), "invalid_argument", "'attention=' forces no variant");
+      const tuning = { choices: [choice, { ...choice, rows: [7, 6] as [number, number] }] };
+      says(await failure({ tuning }), "invalid_argument", "choices[1] of the tuning is for rows from 7 to 6");
+      says(await failure({ maxShardBytes: -1 }), "invalid_argument", "maxShardBytes must be");
+      const program = await load({ withoutPasses: ["views"] });
+      same((await program.run([ids])).output0!.shape, [1, 1, 256], "the shape");
+      program.dispose();
+    }),
+
   planner_must_be_the_right_one: (env) =>
     onDevice(env, async (device) => {
       const load = (wasm: Nibble.WasmSource): Promise<Nibble.Program> =>

@@ -1,0 +1,70 @@
+#include "cli/option_flags.hpp"
+
+#include <charconv>
+
+#include "api/tuning_json.hpp"
+#include "option_fields.hpp"
+#include "plan/tuning.hpp"
+#include "program/mapped_file.hpp"
+
+namespace nibble::cli {
+namespace {
+
+Result<std::vector<TuningRow>> read_tuning(const std::string& path) {
+  TRY_ASSIGN(const MappedFile file, MappedFile::open(path));
+  auto rows = tuning_from_json({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
+  if (!rows) return fail(rows.error().code, "{}: {}", path, rows.error().message);
+  return rows;
+}
+
+/// The sentence without its full stop, as all other help texts are.
+std::string help(const OptionText& about, std::string_view more = {}) {
+  return fmt::format("{}{}", about.text.substr(0, about.text.size() - 1), more);
+}
+
+constexpr std::string_view kRepeated = "; once for each";
+
+struct AddFlag {
+  CLI::App& command;
+
+  void text(const OptionText& about, std::string& to) const {
+    command.add_option(std::string(about.flag), to, help(about))->type_name(std::string(about.value));
+  }
+  void u64(const OptionText& about, std::uint64_t& to) const {
+    // CLI11 takes -1 for the largest number.
+    const auto check = [about](const std::string& text) {
+      const auto* end = text.data() + text.size();
+      std::uint64_t number = 0;
+      const auto [stopped, error] = std::from_chars(text.data(), end, number);
+      return error == std::errc{} && stopped == end ? "" : fmt::format("{}, not {}", about.must_be, text);
+    };
+    command.add_option(std::string(about.flag), to, help(about))->check(check)->type_name(std::string(about.value));
+  }
+  void flag(const OptionText& about, bool& to) const { command.add_flag(std::string(about.flag), to, help(about)); }
+  CLI::Option* names(const OptionText& about, std::vector<std::string>& to) const {
+    return command.add_option(std::string(about.flag), to, help(about, kRepeated))
+        ->allow_extra_args(false)
+        ->type_name(std::string(about.value));
+  }
+  void variants(const OptionText& about, std::vector<std::string>& to) const {
+    names(about, to)->check([](const std::string& text) {
+      const auto forced = parse_variant(text);
+      return forced ? std::string() : forced.error().message;
+    });
+  }
+  void tuning(const OptionText& about, std::vector<TuningRow>& to) const {
+    const auto read = [&to](const std::string& path) {
+      auto rows = read_tuning(path);
+      if (!rows) throw CLI::FileError(rows.error().message);
+      to = std::move(*rows);
+    };
+    command.add_option_function<std::string>(std::string(about.flag), read, help(about))
+        ->type_name(std::string(about.value));
+  }
+};
+
+}  // namespace
+
+void add_option_flags(CLI::App& command, Options& to) { visit_options(AddFlag{command}, to); }
+
+}  // namespace nibble::cli

@@ -1,0 +1,129 @@
+// Options on their way to the planner.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { test } from "node:test";
+import * as wire from "#wire";
+import { NibbleError } from "../../src/errors.js";
+import type { Options } from "../../src/index.js";
+import { optionsRecord } from "../../src/options.js";
+import { root } from "../support/places.js";
+
+interface Described {
+  name: string;
+  text: string;
+}
+const described = (
+  JSON.parse(readFileSync(join(root, "src", "options.json"), "utf8")) as { options: Described[] }
+).options.map(({ name, text }) => ({ name: name.replace(/_(\w)/g, (_, c: string) => c.toUpperCase()), text }));
+
+const given: Required<Options> = {
+  method: "encode",
+  maxShardBytes: 2 ** 40,
+  f16Cache: true,
+  withoutPasses: ["views", "gäte_up"],
+  variants: { product: "tile", attention: "row" },
+  tuning: {
+    choices: [
+      { choice: "product", variant: "tile", rows: [5, 64], width: [0, 4096] },
+      { choice: "attention", variant: "row" },
+    ],
+  },
+};
+
+/** Memory that moves whenever some of it is taken, as the planner's may. */
+class Moving implements wire.Memory {
+  private buffer = new ArrayBuffer(8);
+
+  view(): DataView {
+    return new DataView(this.buffer);
+  }
+
+  alloc(bytes: number): number {
+    const at = this.buffer.byteLength;
+    const grown = new Uint8Array(at + Math.ceil(bytes / 8) * 8 + 8);
+    grown.set(new Uint8Array(this.buffer));
+    this.buffer = grown.buffer;
+    return at;
+  }
+}
+
+function throughMemory(options: Options): wire.Options {
+  const memory = new Moving();
+  const at = memory.alloc(wire.sizeofOptions);
+  wire.writeOptions(memory, at, optionsRecord(options));
+  return wire.readOptions(memory.view(), at);
+}
+
+test("every_option_of_the_description_reaches_the_planner", () => {
+  const defaults = throughMemory({});
+  const record = throughMemory(given);
+  assert.ok(described.length > 0);
+  assert.deepEqual(
+    Object.keys(record),
+    described.map(({ name }) => name),
+  );
+  for (const { name } of described) {
+    const key = name as keyof Options;
+    assert.notDeepEqual(record[key], defaults[key], name);
+    assert.deepEqual(throughMemory({ [key]: given[key] }), { ...defaults, [key]: record[key] }, name);
+  }
+});
+
+test("every_option_of_the_description_is_in_the_types_of_the_package", () => {
+  const types = readFileSync(join(root, "web", "dist", "types", "option_types.d.ts"), "utf8");
+  for (const { name, text } of described) assert.ok(types.includes(`/** ${text} */\n    ${name}?: `), name);
+});
+
+test("options_arrive_as_they_were_given", () => {
+  const most = Number.MAX_SAFE_INTEGER;
+  assert.deepEqual(throughMemory(given), {
+    method: "encode",
+    maxShardBytes: 2 ** 40,
+    f16Cache: true,
+    withoutPasses: ["views", "gäte_up"],
+    variants: ["product=tile", "attention=row"],
+    tuning: [
+      { choice: "product", variant: "tile", minRows: 5, maxRows: 64, minWidth: 0, maxWidth: 4096 },
+      { choice: "attention", variant: "row", minRows: 0, maxRows: most, minWidth: 0, maxWidth: most },
+    ],
+  });
+});
+
+test("options_of_another_kind_are_refused", () => {
+  const refused = (options: object, sentence: string): void =>
+    assert.throws(
+      () => optionsRecord(options),
+      (error: Error) => error instanceof NibbleError && error.code === "invalid_argument" && error.message === sentence,
+      sentence,
+    );
+  const variants = "variants must be names of choices, each with the name of a variant";
+  refused({ method: 3 }, "method must be a text, not 3");
+  refused({ method: null }, "method must be a text, not null");
+  refused({ maxShardBytes: -1 }, "maxShardBytes must be a whole number from 0 on, not -1");
+  refused({ maxShardBytes: 1.5 }, "maxShardBytes must be a whole number from 0 on, not 1.5");
+  refused({ maxShardBytes: 2 ** 53 }, "maxShardBytes must be a whole number from 0 on, not 9007199254740992");
+  refused({ f16Cache: "no" }, "f16Cache must be true or false, not no");
+  refused({ withoutPasses: "views" }, "withoutPasses must be a list of names, not views");
+  refused({ withoutPasses: ["a", 1n] }, 'withoutPasses must be a list of names, not ["a","1"]');
+  refused({ variants: { product: 3 } }, `${variants}, not {"product":3}`);
+  refused({ variants: ["product=tile"] }, `${variants}, not ["product=tile"]`);
+  refused({ tuning: "tuning.json" }, "tuning must be an object with a list of choices, not tuning.json");
+});
+
+test("a_broken_tuning_is_told_by_row_and_field", () => {
+  const good = { choice: "a", variant: "b" };
+  const says = (row: unknown, sentence: string): void =>
+    assert.throws(() => optionsRecord({ tuning: { choices: [good, row] } } as Options), { message: sentence });
+  says(7, "choices[1] of the tuning is not an object");
+  says({ variant: "b" }, "choices[1] of the tuning has no choice");
+  says({ choice: "a" }, "choices[1] of the tuning has no variant");
+  says({ choice: 3, variant: "b" }, "choices[1].choice of the tuning is not a text");
+  for (const width of [5, [], [1], [1, 2, 3], [-1, 2], [1, 2.5], [1, "2"], null]) {
+    says({ ...good, width }, "choices[1].width of the tuning is not two whole numbers from 0 on");
+  }
+  const fields = "the fields are choice, variant, rows and width";
+  says({ ...good, row: [1, 2] }, `choices[1] of the tuning has the unknown field 'row'; ${fields}`);
+  assert.throws(() => optionsRecord({ tuning: {} } as Options), { message: "the tuning has no list of choices" });
+});
