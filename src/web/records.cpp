@@ -109,9 +109,9 @@ void LayoutRecords::fill_boundary(const Layout& layout) {
 }
 
 void LayoutRecords::fill_method(const Program& program) {
-  for (std::size_t i = 0; i < program.inputs.size(); ++i) {
-    const auto& host = program.inputs[i];
-    const auto index = program.graph_inputs[i];
+  for (std::size_t i = 0; i < program.signature.inputs.size(); ++i) {
+    const auto& host = program.signature.inputs[i];
+    const auto index = program.signature.graph_inputs[i];
     inputs_.push_back({.is_int = host.is_int,
                        .dtype = static_cast<std::uint32_t>(host.dtype),
                        .shape = shape_record(host.shape),
@@ -119,9 +119,9 @@ void LayoutRecords::fill_method(const Program& program) {
                        .used = index >= 0,
                        .index = static_cast<std::uint32_t>(std::max(index, 0))});
   }
-  for (std::size_t i = 0; i < program.outputs.size(); ++i) {
-    const auto& host = program.outputs[i];
-    const auto& source = program.output_sources[i];
+  for (std::size_t i = 0; i < program.signature.outputs.size(); ++i) {
+    const auto& host = program.signature.outputs[i];
+    const auto& source = program.signature.output_sources[i];
     outputs_.push_back({.is_int = host.is_int,
                         .dtype = static_cast<std::uint32_t>(host.dtype),
                         .shape = shape_record(host.shape),
