@@ -29,6 +29,7 @@ CPP_HEAD = """// Made from web/wire.json by scripts/wire.py.
 #include <span>
 #include <string_view>
 
+#include "boundary/boundary.hpp"
 #include "plan/plan.hpp"
 #include "program/program.hpp"
 
@@ -125,6 +126,7 @@ class Wire:
                 "u32": "{view}.setUint32({at}, {value}, true);",
                 "bool": "{view}.setUint32({at}, {value} ? 1 : 0, true);",
                 "u64": "{view}.setBigUint64({at}, BigInt({value}), true);",
+                "i64": "{view}.setBigInt64({at}, {value}, true);",
             }.get(spelled, "")
             return Kind(size, size, cpp, ts, read, write)
         if spelled in self.enums:
@@ -135,7 +137,9 @@ class Wire:
             )
         if spelled in self.records:
             size, alignment = self.sizes[spelled]
-            return Kind(size, alignment, spelled, spelled, f"read{spelled}({{view}}, {{at}})")
+            is_written = all(kind.write for _, _, kind in self.records[spelled])
+            write = f"write{spelled}({{view}}, {{at}}, {{value}});" if is_written else ""
+            return Kind(size, alignment, spelled, spelled, f"read{spelled}({{view}}, {{at}})", write)
         if spelled == "text":
             return Kind(8, 4, "Text", "string", "readText({view}, {at})")
         if array := re.fullmatch(r"(\w+)\[(\d+)\]", spelled):

@@ -48,6 +48,7 @@ class Boundary {
 
   /// Errors say "input ids"; an input without a name is told by its number.
   void name_input(std::size_t input, std::string_view name);
+  const std::string& label(std::size_t input) const { return labels_[input]; }
 
   /// Checks what a call is made with. `taken` has room for all inputs of the method.
   Status take(std::span<const GivenInput> given, std::span<TakenInput> taken) const;

@@ -27,10 +27,11 @@ Status ProgramReader::blob(std::span<const std::byte> bytes) {
 
 Result<const wire::Layout*> ProgramReader::plan(const wire::Profile& profile, std::uint64_t max_shard_bytes,
                                                 bool f16_cache) {
-  TRY_ASSIGN(plan_, Plan::make(std::move(program_.graph), profile_of(profile), {max_shard_bytes, f16_cache, {}},
-                               ops::registry()));
+  TRY_ASSIGN(auto plan, Plan::make(std::move(program_.graph), profile_of(profile), {max_shard_bytes, f16_cache, {}},
+                                   ops::registry()));
+  boundary_ = std::make_shared<Boundary>(std::move(program_.signature), std::move(plan));
   records_ = std::make_unique<LayoutRecords>();
-  return records_->fill(*plan_, program_);
+  return records_->fill(*boundary_, program_);
 }
 
 }  // namespace nibble::web

@@ -12,9 +12,9 @@ export interface PlanOptions {
 }
 
 /** An address in the planner's memory; 0 is none. */
-type Address = number;
+export type Address = number;
 
-interface Exports {
+export interface Exports {
   memory: WebAssembly.Memory;
   _initialize(): void;
   nibble_wire_version(): number;
@@ -32,13 +32,15 @@ interface Exports {
   ): Address;
   nibble_program_blob(program: Address, bytes: Address, count: number): number;
   nibble_program_plan(program: Address, profile: Address, maxShardBytes: bigint, f16Cache: number): Address;
+  nibble_program_name_input(program: Address, input: number, name: Address, nameBytes: number): void;
   nibble_session_new(program: Address): Address;
-  nibble_session_set_shape(session: Address, input: number, shape: Address): number;
-  nibble_session_set_int(session: Address, input: number, value: bigint): number;
+  nibble_session_free(session: Address): void;
+  nibble_session_given(session: Address, count: number): Address;
+  nibble_session_take(session: Address): Address;
   nibble_session_host_data(session: Address, input: number, count: number): Address;
   nibble_session_update(session: Address): Address;
   nibble_session_fault(session: Address, node: number, position: number, value: number, site: number): Address;
-  nibble_session_bad_index(session: Address, input: number, check: number, position: number, value: bigint): Address;
+  nibble_session_bad_element(session: Address, input: number, element: Address): Address;
 }
 
 let ownModule: Promise<WebAssembly.Module> | undefined;
@@ -77,13 +79,20 @@ async function compile(source: string | URL | BufferSource): Promise<WebAssembly
   }
 }
 
-/** What one program's planner knows, and what one session's calls do. */
+/** A text in the planner's memory. */
+export interface PlacedText {
+  at: Address;
+  bytes: number;
+}
+
+const encoder = new TextEncoder();
+
+/** What one program's planner knows. Its sessions are Steppers. */
 export class Planner {
   private readonly exports: Exports;
-  private readonly program: Address;
-  private session: Address = 0;
-  /** A record that the executor writes for the planner. */
-  private readonly scratch: Address;
+  readonly program: Address;
+  /** Room for a record that is written for the planner and read at once. */
+  readonly scratch: Address;
   private currentView: DataView;
   private currentWords: Uint32Array;
   private stopped: NibbleError | undefined;
@@ -96,7 +105,7 @@ export class Planner {
     this.currentView = new DataView(this.exports.memory.buffer);
     this.currentWords = new Uint32Array(this.exports.memory.buffer);
     this.program = this.exports.nibble_program_new();
-    this.scratch = this.exports.nibble_alloc(Math.max(wire.sizeofProfile, wire.sizeofShape));
+    this.scratch = this.exports.nibble_alloc(Math.max(wire.sizeofProfile, wire.sizeofBadElement));
   }
 
   static async create(module: WebAssembly.Module): Promise<Planner> {
@@ -149,11 +158,10 @@ export class Planner {
 
   /** The program; gives where the delegate's blob lies. */
   container(program: Uint8Array, method: string): wire.FileRange {
-    const name = new TextEncoder().encode(method);
     return this.withBytes(program, (at) =>
-      this.withBytes(name, (nameAt) => {
+      this.withTexts([method], ([name]) => {
         const range = this.call((e) =>
-          e.nibble_program_container(this.program, at, program.length, nameAt, name.length),
+          e.nibble_program_container(this.program, at, program.length, name!.at, name!.bytes),
         );
         return wire.readFileRange(this.view, range);
       }),
@@ -168,43 +176,18 @@ export class Planner {
     const layout = this.call((e) =>
       e.nibble_program_plan(this.program, this.scratch, BigInt(maxShardBytes), f16Cache ? 1 : 0),
     );
-    const read = wire.readLayout(this.view, layout);
-    this.session = this.call((e) => e.nibble_session_new(this.program));
-    return read;
+    return wire.readLayout(this.view, layout);
   }
 
-  setShape(input: number, dims: readonly number[]): void {
-    wire.writeShape(this.view, this.scratch, { rank: dims.length, dims: dims as number[] });
-    this.call((e) => e.nibble_session_set_shape(this.session, input, this.scratch));
+  /** What errors call an input, before there is a session. */
+  nameInput(input: number, name: string): void {
+    this.withTexts([name], ([text]) => {
+      this.exports.nibble_program_name_input(this.program, input, text!.at, text!.bytes);
+    });
   }
 
-  setInt(input: number, value: bigint): void {
-    this.call((e) => e.nibble_session_set_int(this.session, input, value));
-  }
-
-  /** Elements of an input that the planner itself reads. */
-  setHostData(input: number, elements: Int32Array): void {
-    if (elements.length === 0) return;
-    const at = this.call((e) => e.nibble_session_host_data(this.session, input, elements.length));
-    new Int32Array(this.exports.memory.buffer, at, elements.length).set(elements);
-  }
-
-  /** Where the record of the next call lies, until the next call. */
-  update(): Address {
-    return this.call((e) => e.nibble_session_update(this.session));
-  }
-
-  /** The error that a shader reported. */
-  fault(node: number, position: number, value: number, site: number): NibbleError {
-    return this.error(this.call((e) => e.nibble_session_fault(this.session, node, position, value, site)));
-  }
-
-  /** The error for an index that lies outside the table of an input's check. */
-  badIndex(input: number, check: number, position: number, value: bigint): NibbleError {
-    return this.error(this.call((e) => e.nibble_session_bad_index(this.session, input, check, position, value)));
-  }
-
-  private error(at: Address): NibbleError {
+  /** What a record of a failure says. */
+  error(at: Address): NibbleError {
     const failure = wire.readFailure(this.view, at);
     return new NibbleError(failure.code, failure.message);
   }
@@ -215,7 +198,7 @@ export class Planner {
   }
 
   /** The result of a call, which is 0 when it failed. */
-  private call(run: (exports: Exports) => number): number {
+  call(run: (exports: Exports) => number): number {
     if (this.stopped) throw this.stopped;
     let result: number;
     try {
@@ -229,16 +212,37 @@ export class Planner {
     return result >>> 0;
   }
 
-  private withBytes<T>(bytes: Uint8Array, use: (at: Address) => T): T {
-    const at = this.exports.nibble_alloc(Math.max(bytes.length, 1)) >>> 0;
-    if (at === 0) {
-      throw new NibbleError("out_of_memory", `there is no memory for ${bytes.length} bytes of the program`);
-    }
+  /** Frees something, unless there is nobody left to do so. */
+  free(run: (exports: Exports) => void): void {
+    if (!this.stopped) run(this.exports);
+  }
+
+  /** Lends the planner texts; an empty one lies nowhere. */
+  withTexts<T>(texts: readonly string[], use: (placed: readonly PlacedText[]) => T): T {
+    const placed: PlacedText[] = [];
     try {
-      new Uint8Array(this.exports.memory.buffer, at, bytes.length).set(bytes);
+      for (const text of texts) placed.push(text === "" ? { at: 0, bytes: 0 } : this.place(encoder.encode(text)));
+      return use(placed);
+    } finally {
+      for (const { at } of placed) if (at !== 0) this.free((e) => e.nibble_free(at));
+    }
+  }
+
+  private withBytes<T>(bytes: Uint8Array, use: (at: Address) => T): T {
+    const { at } = this.place(bytes);
+    try {
       return use(at);
     } finally {
-      if (!this.stopped) this.exports.nibble_free(at);
+      this.free((e) => e.nibble_free(at));
     }
+  }
+
+  private place(bytes: Uint8Array): PlacedText {
+    const at = this.exports.nibble_alloc(Math.max(bytes.length, 1)) >>> 0;
+    if (at === 0) {
+      throw new NibbleError("out_of_memory", `the planner has no memory for ${bytes.length} bytes`);
+    }
+    new Uint8Array(this.exports.memory.buffer, at, bytes.length).set(bytes);
+    return { at, bytes: bytes.length };
   }
 }
