@@ -51,12 +51,12 @@ def main() -> int:
         return complain(f"'{args.file}' holds no lines")
 
     try:
-        program = nibble.load(program_file(), args.device)
-        seconds = embed(program, question, lines)
+        model = nibble.load(program_file(), args.device)
+        seconds = embed(model, question, lines)
     except nibble.NibbleError as error:
         print(f"search: {error}", file=sys.stderr)
         return 1
-    (print_json if args.json else print_table)(args, program, lines, seconds)
+    (print_json if args.json else print_table)(args, model, lines, seconds)
     return 0
 
 
@@ -104,16 +104,16 @@ def program_file() -> Path:
     return PROGRAM
 
 
-def embed(program: nibble.Program, question: Line, lines: list[Line]) -> float:
+def embed(model: nibble.Model, question: Line, lines: list[Line]) -> float:
     """Fills in scores and ranks; gives the seconds that the GPU's part took per line."""
     table = read_table().astype(np.float32)
-    target = unit(program([question.ids]))
+    target = unit(model([question.ids]))
     full_target = unit(table[question.ids].mean(0))
     seconds = 0.0
     with_tokens = [line for line in lines if line.ids]
     for line in with_tokens:
         start = time.perf_counter()
-        vector = program([line.ids])
+        vector = model([line.ids])
         seconds += time.perf_counter() - start
         line.score = float(unit(vector) @ target)
         line.full_score = float(unit(table[line.ids].mean(0)) @ full_target)
@@ -138,7 +138,7 @@ def agreement(lines: list[Line]) -> float:
     return 1 - 6 * squares / (count * (count**2 - 1)) if count > 1 else 1.0
 
 
-def print_table(args: argparse.Namespace, program: nibble.Program, lines: list[Line], seconds: float) -> None:
+def print_table(args: argparse.Namespace, model: nibble.Model, lines: list[Line], seconds: float) -> None:
     console = Console(highlight=False)
     table = Table(title=Text(args.question), title_justify="left", title_style="bold", pad_edge=False, box=None)
     for header in ("4-bit", "score", "16-bit", "score"):
@@ -153,7 +153,7 @@ def print_table(args: argparse.Namespace, program: nibble.Program, lines: list[L
 
     same = sum(line.full_rank <= len(top) for line in top)
     console.print(
-        f"\n{len(lines)} lines on {program.device.name}, {seconds * 1e3:.2f} ms per line\n"
+        f"\n{len(lines)} lines on {model.device.name}, {seconds * 1e3:.2f} ms per line\n"
         f"The two rankings agree to {agreement(lines):.3f} (Spearman); {same} of the first {len(top)} are the same.",
         markup=False,
         soft_wrap=True,
@@ -174,10 +174,10 @@ def score(value: float) -> str:
     return "-" if np.isnan(value) else f"{value:.3f}"
 
 
-def print_json(args: argparse.Namespace, program: nibble.Program, lines: list[Line], seconds: float) -> None:
+def print_json(args: argparse.Namespace, model: nibble.Model, lines: list[Line], seconds: float) -> None:
     report = {
         "question": args.question,
-        "device": program.device.name,
+        "device": model.device.name,
         "milliseconds_per_line": seconds * 1e3,
         "spearman": agreement(lines),
         "lines": [

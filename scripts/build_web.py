@@ -23,7 +23,7 @@ DIST = WEB / "dist"
 PYTHON = Path(sys.prefix) / "bin" / "python3"
 
 # The room `web` is compiled here only. What prints plans for people stays at home.
-ROOMS = ("graph", "program", "plan", "ops", "web")
+ROOMS = ("graph", "program", "plan", "ops", "boundary", "web")
 LEFT_OUT = (*NATIVE_ONLY, "src/plan/print.cpp")
 SCHEMAS = ("backends/vulkan/serialization/schema.fbs", "schema/scalar_type.fbs", "schema/program.fbs")
 COMPILE = "-target wasm32-wasi -std=c++23 -Oz -g0 -flto -fno-exceptions -fno-rtti -Wall -Wextra -Werror -Wshadow"

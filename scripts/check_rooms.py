@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PURE_ROOMS = ("graph", "plan", "ops")
+PURE_ROOMS = ("graph", "plan", "ops", "boundary")
 FORBIDDEN_HEADERS = ("webgpu.h", "wgpu.h", "executorch/runtime/core/error.h")
 FORBIDDEN_INCLUDE = re.compile(
     r'#\s*include\s*[<"](?:\S*/)?(?:webgpu\.h|wgpu\.h|executorch/|torch/|gpu/|executorch\.h)'

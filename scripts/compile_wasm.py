@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ninja_file import escape, run_ninja
 
-ROOMS = ("graph", "program", "plan", "ops")
+ROOMS = ("graph", "program", "plan", "ops", "boundary")
 # Memory mapping is the host's business; a browser reads ranges instead.
 NATIVE_ONLY = ("src/program/mapped_file.cpp",)
 TARGET = "-target wasm32-wasi -std=c++23 -O1 -g0 -fno-exceptions -Wall -Wextra -Werror"

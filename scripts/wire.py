@@ -32,6 +32,7 @@ CPP_HEAD = """// Made from web/wire.json by scripts/wire.py.
 #include <span>
 #include <string_view>
 
+#include "boundary/boundary.hpp"
 #include "plan/plan.hpp"
 #include "program/program.hpp"
 
@@ -154,6 +155,7 @@ class Wire:
                 "u32": "{view}.setUint32({at}, {value}, true);",
                 "bool": "{view}.setUint32({at}, {value} ? 1 : 0, true);",
                 "u64": "{view}.setBigUint64({at}, BigInt({value}), true);",
+                "i64": "{view}.setBigInt64({at}, {value}, true);",
             }.get(spelled, "")
             return Kind(size, size, cpp, ts, read, write)
         if spelled in self.enums:

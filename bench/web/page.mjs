@@ -33,8 +33,8 @@ const openers = {
   async nibble() {
     const { open, load } = await import("/files/dist/nibble.js");
     const device = await open();
-    const program = await load(address("bench/table.pte"), { device, cache: false });
-    return { name: device.name, run: async (ids) => (await program.run([ids])).output0.data };
+    const model = await load(address("bench/table.pte"), { device, cache: false });
+    return { name: device.name, run: async (ids) => (await model.run([ids])).output0.data };
   },
 
   async onnxruntime() {

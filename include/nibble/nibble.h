@@ -49,6 +49,9 @@ typedef struct {
   int64_t shape[NIBBLE_MAX_RANK];
   void* data;     /* inputs: read only */
   uint64_t bytes; /* outputs: capacity of data */
+  /* Inputs: what the caller calls what Nibble has no word for, a type of elements or a number past int64; the input is
+   * then refused by this name. Else null. */
+  const char* word;
 } nibble_tensor;
 
 typedef struct nibble_device nibble_device;

@@ -86,6 +86,9 @@ struct HostTensor {
   const void* data = nullptr;
   bool is_int = false;
   std::int64_t integer = 0;
+  /// What the caller calls what Nibble has no word for: a type of elements, or a number past int64. The input is then
+  /// refused by this name.
+  std::string_view word = {};
 };
 
 /// Where an output goes: memory for at least the live shape's elements of `dtype`.

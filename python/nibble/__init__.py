@@ -1,8 +1,8 @@
 """Nibble runs ExecuTorch programs (.pte) on any GPU through WebGPU.
 
     import nibble
-    program = nibble.load("model.pte")
-    result = program([[1, 2, 3]])
+    model = nibble.load("model.pte")
+    result = model([[1, 2, 3]])
 
 Importing it also registers it with the stock `executorch` package, if that is installed: programs from the stock Vulkan
 exporter then run on the GPU through `executorch.runtime` as well.
@@ -11,7 +11,7 @@ exporter then run on the GPU through `executorch.runtime` as well.
 from ._export import Exported, export, export_embedding
 from ._load import load
 from ._native import NibbleError, lib
-from ._program import Device, Program, Session, TensorSpec, devices
+from ._program import Device, Model, Session, TensorSpec, devices
 from ._quantize import dequantize_q4, quantize_q4
 from ._register import Registration, registered
 
@@ -20,8 +20,8 @@ __version__ = lib.nibble_version().decode()
 __all__ = [
     "Device",
     "Exported",
+    "Model",
     "NibbleError",
-    "Program",
     "Registration",
     "Session",
     "TensorSpec",

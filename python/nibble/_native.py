@@ -45,6 +45,7 @@ class Tensor(ctypes.Structure):
         ("shape", c_int64 * MAX_RANK),
         ("data", c_void_p),
         ("bytes", c_uint64),
+        ("word", c_char_p),
     )
 
 

@@ -1,4 +1,4 @@
-"""Programs on NumPy arrays."""
+"""Models on NumPy arrays."""
 
 import ctypes
 import json
@@ -76,7 +76,7 @@ def load_program(
     device: str | int | Device | None,
     on_progress: Callable[[int, int], None] | None,
     options: ctypes.Structure,
-) -> "Program":
+) -> "Model":
     """load() with its options as nibble_load_options."""
     selector = "" if device is None else str(device.index if isinstance(device, Device) else device)
     handle = _Handle(check(lib.nibble_device_open(selector.encode())), lib.nibble_device_close, "device")
@@ -94,43 +94,23 @@ def load_program(
     pointer = lib.nibble_model_load(handle.get(), os.fsencode(path), ctypes.byref(options))
     # Asked for before anything else calls the library in this thread.
     error = None if pointer else _native.last_error()
-    model = _Handle(pointer, lib.nibble_model_free, "program") if pointer else None
+    model = _Handle(pointer, lib.nibble_model_free, "model") if pointer else None
     if failures:
         if model is not None:
             model.close()
         raise failures[0]
     if error is not None:
         raise error
-    return Program(handle, model)
-
-
-class _Model:
-    """What all sessions of a program share."""
-
-    def __init__(self, device: _Handle, handle: _Handle):
-        self.device = device
-        self.handle = handle
-        self.inputs = self._specs(lib.nibble_model_input_count, lib.nibble_model_input)
-        self.outputs = self._specs(lib.nibble_model_output_count, lib.nibble_model_output)
-
-    def _specs(self, count_of, fill) -> tuple[TensorSpec, ...]:
-        specs = []
-        for index in range(count_of(self.handle.get())):
-            tensor = Tensor()
-            check(fill(self.handle.get(), index, tensor))
-            specs.append(TensorSpec._from_native(tensor))
-        return tuple(specs)
+    return Model(handle, model)
 
 
 class Session:
-    """One user's state of a program: its mutable buffers and its results. Calls from several threads take turns."""
+    """One user's state of a model: its mutable buffers and its results. Calls from several threads take turns."""
 
-    _name = "session"
-
-    def __init__(self, model: _Model):
-        self._model = model
-        pointer = check(lib.nibble_session_create(model.handle.get()))
-        self._handle = _Handle(pointer, lib.nibble_session_free, self._name)
+    def __init__(self, model: "Model", name: str = "session"):
+        self._inputs, self._outputs = model.inputs, model.outputs
+        pointer = check(lib.nibble_session_create(model._handle.get()))
+        self._handle = _Handle(pointer, lib.nibble_session_free, name)
         self._lock = threading.Lock()
 
     def run(self, *inputs):
@@ -139,16 +119,16 @@ class Session:
         Gives a NumPy array (an int where the program returns a plain integer), or a tuple of them where the program has
         not exactly one output.
         """
-        kept = []  # the arrays whose memory the call reads
+        kept = []  # what the call reads the memory of
         native = (Tensor * len(inputs))()
         for index, value in enumerate(inputs):
-            spec = self._model.inputs[index] if index < len(self._model.inputs) else None
-            _fill_input(native[index], index, value, spec, kept)
+            spec = self._inputs[index] if index < len(self._inputs) else None
+            _fill_input(native[index], value, spec, kept)
         with self._lock:
             session = self._handle.get()
             check(lib.nibble_session_set_inputs(session, native, len(inputs)))
             results = []
-            outputs = (Tensor * len(self._model.outputs))()
+            outputs = (Tensor * len(self._outputs))()
             for index, output in enumerate(outputs):
                 check(lib.nibble_session_output(session, index, output))
                 if output.is_int:
@@ -174,56 +154,73 @@ class Session:
         self.close()
 
 
-class Program(Session):
-    """A loaded program with a first session. Its weights are on the GPU once, whatever the number of sessions."""
-
-    _name = "program"
+class Model:
+    """A program's weights and kernels on a GPU, once for all of its sessions; one of them is its own, to call it by."""
 
     def __init__(self, device: _Handle, handle: _Handle):
-        super().__init__(_Model(device, handle))
+        self._device = device
+        self._handle = handle
+        self.inputs = self._specs(lib.nibble_model_input_count, lib.nibble_model_input)
+        self.outputs = self._specs(lib.nibble_model_output_count, lib.nibble_model_output)
+        self._own = Session(self, "model")
 
-    @property
-    def inputs(self) -> tuple[TensorSpec, ...]:
-        return self._model.inputs
-
-    @property
-    def outputs(self) -> tuple[TensorSpec, ...]:
-        return self._model.outputs
+    def _specs(self, count_of, fill) -> tuple[TensorSpec, ...]:
+        specs = []
+        for index in range(count_of(self._handle.get())):
+            tensor = Tensor()
+            check(fill(self._handle.get(), index, tensor))
+            specs.append(TensorSpec._from_native(tensor))
+        return tuple(specs)
 
     @property
     def constants(self) -> dict:
         """What the program's constant methods return, by name, such as {"get_vocab_size": 32000}."""
-        return json.loads(check(lib.nibble_model_constants_json(self._model.handle.get())))
+        return json.loads(check(lib.nibble_model_constants_json(self._handle.get())))
 
     @property
     def device(self) -> Device:
-        return Device._from_json(check(lib.nibble_device_json(self._model.device.get())))
+        return Device._from_json(check(lib.nibble_device_json(self._device.get())))
 
     @property
     def live_objects(self) -> int:
         """How many GPU objects this process holds; for leak checks."""
-        return lib.nibble_device_live_objects(self._model.device.get())
+        return lib.nibble_device_live_objects(self._device.get())
+
+    def run(self, *inputs):
+        """Runs the program in the model's own session: see Session.run()."""
+        return self._own.run(*inputs)
+
+    __call__ = run
 
     def session(self) -> Session:
-        """A further, independent session."""
-        return Session(self._model)
+        """A further session, with state of its own as it is in the program."""
+        return Session(self)
 
     def close(self) -> None:
-        """Closes this session, and lets go of the weights as soon as no other session needs them."""
-        super().close()
-        self._model.handle.close()
-        self._model.device.close()
+        """Closes its own session, and lets go of the weights as soon as no other session needs them."""
+        self._own.close()
+        self._handle.close()
+        self._device.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_exception) -> None:
+        self.close()
 
     def __repr__(self) -> str:
-        return f"<nibble.Program inputs={list(self.inputs)} outputs={list(self.outputs)}>"
+        return f"<nibble.Model inputs={list(self.inputs)} outputs={list(self.outputs)}>"
 
 
-def _fill_input(tensor: Tensor, index: int, value, spec: TensorSpec | None, kept: list) -> None:
+def _fill_input(tensor: Tensor, value, spec: TensorSpec | None, kept: list) -> None:
+    """Tells the library what a value is; what it has no word for, by NumPy's name. It decides what will do."""
     if spec is not None and spec.dtype is None and hasattr(value, "__index__") and not hasattr(value, "shape"):
         integer = int(value)
-        if not _INT64.min <= integer <= _INT64.max:
-            raise NibbleError(f"input {index} is {integer}, which does not fit 64 bits", "out_of_range")
-        tensor.is_int, tensor.integer = 1, integer
+        tensor.is_int = 1
+        if _INT64.min <= integer <= _INT64.max:
+            tensor.integer = integer
+        else:
+            tensor.word = _keep(str(integer), kept)
         return
     array = np.asarray(value)
     # A list says nothing about its dtype. What would lose more than precision is left for the library to refuse; uint64
@@ -231,19 +228,21 @@ def _fill_input(tensor: Tensor, index: int, value, spec: TensorSpec | None, kept
     untold = spec is not None and spec.dtype is not None and not hasattr(value, "dtype") and array.dtype != np.uint64
     if untold and (array.size == 0 or np.can_cast(array.dtype, spec.dtype, "same_kind")):
         array = array.astype(spec.dtype, copy=False)
-    number = _DTYPE_NUMBERS.get(array.dtype.newbyteorder("="))
+    native = array.dtype.newbyteorder("=")
+    number = _DTYPE_NUMBERS.get(native)
     if number is None:
-        wanted = f"takes {spec.dtype}" if spec is not None and spec.dtype is not None else "takes no such values"
-        raise NibbleError(f"input {index} is {array.dtype}, but the program {wanted}", "invalid_argument")
-    if array.ndim > _native.MAX_RANK:
-        raise NibbleError(
-            f"input {index} has {array.ndim} dimensions, but the most is {_native.MAX_RANK}",
-            "invalid_argument",
-        )
-    array = np.require(array, array.dtype.newbyteorder("="), "C")
-    kept.append(array)
-    tensor.dtype = number
+        tensor.word = _keep(str(native), kept)
+    else:
+        tensor.dtype = number
+        array = np.require(array, native, "C")
+        kept.append(array)
     tensor.rank = array.ndim
-    tensor.shape[: array.ndim] = array.shape
+    known = array.shape[: _native.MAX_RANK]
+    tensor.shape[: len(known)] = known
     tensor.data = ctypes.c_void_p(array.ctypes.data)
     tensor.bytes = array.nbytes
+
+
+def _keep(word: str, kept: list) -> bytes:
+    kept.append(word.encode())
+    return kept[-1]

@@ -5,7 +5,7 @@
 #include <new>
 
 #include "api/c_options.hpp"
-#include "graph/status.hpp"
+#include "boundary/boundary.hpp"
 #include "nibble/nibble.h"
 #include "nibble/nibble.hpp"
 
@@ -71,11 +71,13 @@ Status read_input(const nibble_tensor& from, std::size_t index, nibble::HostTens
   to = {};
   to.is_int = from.is_int != 0;
   to.integer = from.integer;
+  if (from.word != nullptr) to.word = from.word;
   if (to.is_int) return {};
-  TRY_ASSIGN(to.dtype, dtype_of(from, "input", index));
+  if (to.word.empty()) {
+    TRY_ASSIGN(to.dtype, dtype_of(from, "input", index));
+  }
   if (from.rank > NIBBLE_MAX_RANK) {
-    return nibble::fail(ErrorCode::invalid_argument, "input {} has rank {}, but the most is {}", index, from.rank,
-                        NIBBLE_MAX_RANK);
+    return std::unexpected(nibble::too_many_dimensions(fmt::format("input {}", index), from.rank));
   }
   for (std::uint32_t i = 0; i < from.rank; ++i) to.shape.push_back(from.shape[i]);
   to.data = from.data;
@@ -194,16 +196,14 @@ nibble_session* nibble_session_create(nibble_model* model) noexcept {
 
 bool nibble_session_set_inputs(nibble_session* session, const nibble_tensor* inputs, size_t count) noexcept {
   if (!is_there(session, "session") || (count != 0 && !is_there(inputs, "list of inputs"))) return false;
-  const auto known = std::min(count, session->model.inputs().size());
-  session->inputs.resize(known);
-  for (std::size_t i = 0; i < known; ++i) {
-    if (!ok(read_input(inputs[i], i, session->inputs[i]))) return false;
-  }
-  if (count != session->model.inputs().size()) {
-    failed({ErrorCode::invalid_argument,
-            fmt::format("{} {} given, but the program takes {}", count, count == 1 ? "input is" : "inputs are",
-                        session->model.inputs().size())});
+  // Before any of them is looked at: nobody knows whether so many are there.
+  if (const auto wanted = session->model.inputs().size(); count != wanted) {
+    failed(nibble::wrong_input_count(count, wanted));
     return false;
+  }
+  session->inputs.resize(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!ok(read_input(inputs[i], i, session->inputs[i]))) return false;
   }
   return ok(session->session.set_inputs(session->inputs));
 }
@@ -221,9 +221,7 @@ bool nibble_session_output(nibble_session* session, size_t index, nibble_tensor*
 bool nibble_session_execute(nibble_session* session, const nibble_tensor* outputs, size_t count) noexcept {
   if (!is_there(session, "session") || (count != 0 && !is_there(outputs, "list of outputs"))) return false;
   if (count != session->model.outputs().size()) {
-    failed({ErrorCode::invalid_argument,
-            fmt::format("{} {} given, but the program has {}", count, count == 1 ? "output is" : "outputs are",
-                        session->model.outputs().size())});
+    failed(nibble::wrong_output_count(count, session->model.outputs().size()));
     return false;
   }
   session->outputs.resize(count);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
+#include "boundary/boundary.hpp"
 #include "ops/registry.hpp"
 #include "program/mapped_file.hpp"
 
@@ -24,46 +25,41 @@ void count_ops(const Graph& graph, Inspection& facts) {
   }
 }
 
-/// Where the method's values are in the graph.
-struct Boundary {
-  std::vector<std::int32_t> inputs;
-  std::vector<OutputSource> outputs;
-};
-
-Status set_inputs(Stepper& stepper, const Boundary& boundary, const Inspection& facts, const InspectOptions& options) {
-  for (const auto& [input, shape] : options.shapes) {
-    if (input >= facts.inputs.size()) {
-      return fail(ErrorCode::invalid_argument, "there is no input {}: the program has {}", input, facts.inputs.size());
-    }
-    if (boundary.inputs[input] >= 0) {
-      TRY(stepper.set_shape(static_cast<std::size_t>(boundary.inputs[input]), shape));
-    }
-  }
+/// The call that is asked for: inputs have their largest shapes, and integers are 0, unless said otherwise.
+Result<std::vector<TakenInput>> take_inputs(const Boundary& boundary, const InspectOptions& options) {
+  const auto& inputs = boundary.signature().inputs;
+  std::vector<GivenInput> given;
   std::size_t next = 0;
-  for (std::size_t i = 0; i < facts.inputs.size() && next < options.ints.size(); ++i) {
-    if (!facts.inputs[i].host.is_int) continue;
-    const auto value = options.ints[next++];
-    if (boundary.inputs[i] >= 0) TRY(stepper.set_int(static_cast<std::size_t>(boundary.inputs[i]), value));
+  for (const auto& [dtype, shape, dynamic, is_int] : inputs) {
+    // A method may pass an integer of its graph as a tensor of one element: its value is not known here.
+    given.push_back({.dtype = dtype, .shape = shape, .integer = 0});
+    if (!is_int) continue;
+    given.back().kind = GivenInput::Kind::number;
+    if (next < options.ints.size()) given.back().integer = options.ints[next++];
   }
   if (next < options.ints.size()) {
     return fail(ErrorCode::invalid_argument, "{} integers were given, but the program has {} integer inputs",
                 options.ints.size(), next);
   }
-  return {};
+  for (const auto& [input, shape] : options.shapes) {
+    if (input >= inputs.size()) {
+      return fail(ErrorCode::invalid_argument, "there is no input {}: the program has {}", input, inputs.size());
+    }
+    given[input] = {.dtype = inputs[input].dtype, .shape = shape};
+  }
+  std::vector<TakenInput> taken(inputs.size());
+  TRY(boundary.take(given, taken));
+  return taken;
 }
 
-Result<Inspection::Step> make_step(const std::shared_ptr<const Plan>& plan, const Boundary& boundary,
-                                   const Inspection& facts, const InspectOptions& options) {
-  Stepper stepper(plan);
-  TRY(set_inputs(stepper, boundary, facts, options));
+Result<Inspection::Step> make_step(const Boundary& boundary, const InspectOptions& options) {
+  Stepper stepper(boundary.plan());
+  TRY_ASSIGN(const auto taken, take_inputs(boundary, options));
+  TRY(boundary.set(stepper, taken));
   TRY(stepper.update());
   Inspection::Step step;
-  for (std::size_t i = 0; i < boundary.inputs.size(); ++i) {
-    const auto index = boundary.inputs[i];
-    step.inputs.push_back(index < 0 ? facts.inputs[i].host.shape
-                                    : stepper.input_shape(static_cast<std::size_t>(index)));
-  }
-  for (const auto& source : boundary.outputs) {
+  for (const auto& input : taken) step.inputs.push_back(input.shape);
+  for (const auto& source : boundary.signature().output_sources) {
     switch (source.kind) {
       case OutputSource::Kind::graph: step.outputs.push_back(stepper.output_shape(source.index)); break;
       case OutputSource::Kind::input: step.outputs.push_back(step.inputs[source.index]); break;
@@ -75,11 +71,11 @@ Result<Inspection::Step> make_step(const std::shared_ptr<const Plan>& plan, cons
   return step;
 }
 
-Status make_plan(Graph graph, const Boundary& boundary, const DeviceProfile& profile, const InspectOptions& options,
-                 Inspection& facts) {
-  TRY_ASSIGN(const auto plan, Plan::make(std::move(graph), profile, options, ops::registry()));
+Status make_plan(Program program, const DeviceProfile& profile, const InspectOptions& options, Inspection& facts) {
+  TRY_ASSIGN(const auto plan, Plan::make(std::move(program.graph), profile, options, ops::registry()));
+  const Boundary boundary(std::move(program.signature), plan);
   for (std::size_t i = 0; i < facts.inputs.size(); ++i) {
-    const auto index = boundary.inputs[i];
+    const auto index = boundary.signature().graph_inputs[i];
     if (index < 0) continue;
     for (const auto& check : plan->layout().inputs[static_cast<std::size_t>(index)].checks) {
       auto& rows = facts.inputs[i].index_rows;
@@ -90,7 +86,7 @@ Status make_plan(Graph graph, const Boundary& boundary, const DeviceProfile& pro
                                      .pipelines = plan->layout().pipelines.size(),
                                      .max_dispatches = plan->layout().max_dispatches,
                                      .step = std::nullopt};
-  TRY_ASSIGN(facts.plan->step, make_step(plan, boundary, facts, options));
+  TRY_ASSIGN(facts.plan->step, make_step(boundary, options));
   return {};
 }
 
@@ -172,17 +168,17 @@ Result<Inspection> inspect(const std::string& path, const DeviceProfile& profile
   facts.file_bytes = file.bytes().size();
   facts.device = profile.name;
   facts.method = std::move(program.method);
-  for (std::size_t i = 0; i < program.inputs.size(); ++i) {
-    facts.inputs.push_back({program.inputs[i], program.graph_inputs[i] >= 0, std::nullopt});
+  const MethodSignature& signature = program.signature;
+  for (std::size_t i = 0; i < signature.inputs.size(); ++i) {
+    facts.inputs.push_back({signature.inputs[i], signature.graph_inputs[i] >= 0, std::nullopt});
   }
-  facts.outputs = std::move(program.outputs);
+  facts.outputs = signature.outputs;
   facts.constant_methods = std::move(program.constant_methods);
   count_ops(program.graph, facts);
   facts.constants = program.graph.constants.size();
   for (const auto& constant : program.graph.constants) facts.constant_bytes += constant.length;
 
-  const Boundary boundary{std::move(program.graph_inputs), std::move(program.output_sources)};
-  if (auto planned = make_plan(std::move(program.graph), boundary, profile, options, facts); !planned) {
+  if (auto planned = make_plan(std::move(program), profile, options, facts); !planned) {
     facts.problem = std::move(planned).error();
   }
   return facts;

@@ -31,10 +31,11 @@ DeviceInfo info_of(std::size_t index, const DeviceProfile& profile) {
 }
 
 /// The part of a load that both doors share: plan, upload, compile.
-Status load_graph(const Device& device, Graph graph, ConstantSource& source, const LoadOptions& options,
-                  ModelState& model) {
+Status load_graph(const Device& device, Graph graph, MethodSignature signature, ConstantSource& source,
+                  const LoadOptions& options, ModelState& model) {
   const auto& gpu = device.state->gpu;
   TRY_ASSIGN(auto plan, Plan::make(std::move(graph), gpu->profile(), options, ops::registry()));
+  model.boundary = std::make_shared<const Boundary>(std::move(signature), plan);
   TRY_ASSIGN(model.resources, gpu::ModelResources::make(gpu, std::move(plan), source, options.on_progress));
   return {};
 }
@@ -53,13 +54,6 @@ class NoConstants final : public ConstantSource {
   void consumed(std::uint32_t, std::uint64_t) override {}
   void close(std::uint32_t) override {}
 };
-
-TensorInfo info_of(const Graph& graph, ValueId id) {
-  const auto* tensor = graph.tensor(id);
-  if (tensor == nullptr) return {.dtype = DType::i64, .shape = {}, .dynamic = false, .is_int = true};
-  // A delegate is not told which of its dimensions may shrink.
-  return {.dtype = tensor->staging, .shape = tensor->shape, .dynamic = true, .is_int = false};
-}
 
 }  // namespace
 
@@ -94,18 +88,14 @@ Result<Model> Model::load(const Device& device, const std::string& path, const L
   auto constants = std::make_shared<FileConstants>(file, program.graph.constants);
 
   auto model = std::make_shared<ModelState>();
-  model->inputs.assign(program.inputs.begin(), program.inputs.end());
-  model->outputs.assign(program.outputs.begin(), program.outputs.end());
-  model->graph_inputs = std::move(program.graph_inputs);
-  model->output_sources = std::move(program.output_sources);
   model->constant_methods = std::move(program.constant_methods);
-  TRY(load_graph(device, std::move(program.graph), *constants, options, *model));
+  TRY(load_graph(device, std::move(program.graph), std::move(program.signature), *constants, options, *model));
   if (has_state(model->resources->plan()->layout())) model->constants = std::move(constants);
   return Model{std::move(model)};
 }
 
-const std::vector<TensorInfo>& Model::inputs() const { return state->inputs; }
-const std::vector<TensorInfo>& Model::outputs() const { return state->outputs; }
+const std::vector<TensorInfo>& Model::inputs() const { return state->boundary->signature().inputs; }
+const std::vector<TensorInfo>& Model::outputs() const { return state->boundary->signature().outputs; }
 const std::vector<ConstantMethod>& Model::constant_methods() const { return state->constant_methods; }
 
 Result<Loaded> load_blob(const Device& device, std::span<const std::byte> blob, const NamedSize& named,
@@ -113,15 +103,8 @@ Result<Loaded> load_blob(const Device& device, std::span<const std::byte> blob, 
   TRY_ASSIGN(auto graph, read_blob(blob, named));
   const auto source = make_source(graph.constants);
   auto model = std::make_shared<ModelState>();
-  for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
-    model->inputs.push_back(info_of(graph, graph.inputs[i]));
-    model->graph_inputs.push_back(static_cast<std::int32_t>(i));
-  }
-  for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
-    model->outputs.push_back(info_of(graph, graph.outputs[i]));
-    model->output_sources.push_back({OutputSource::Kind::graph, static_cast<std::uint32_t>(i), 0});
-  }
-  TRY(load_graph(device, std::move(graph), *source, options, *model));
+  auto signature = signature_of(graph);
+  TRY(load_graph(device, std::move(graph), std::move(signature), *source, options, *model));
   TRY_ASSIGN(auto session, SessionState::make(model, *source));
   return Loaded{Model{std::move(model)}, Session{std::move(session)}};
 }

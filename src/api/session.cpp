@@ -9,77 +9,47 @@ Result<std::shared_ptr<SessionState>> SessionState::make(std::shared_ptr<const M
                                                          ConstantSource& source) {
   auto self = std::make_shared<SessionState>();
   self->model = std::move(model);
-  const Layout& layout = self->model->resources->plan()->layout();
-  // Errors name an input or output by the caller's number.
-  gpu::Numbers numbers{std::vector<std::size_t>(layout.inputs.size()), std::vector<std::size_t>(layout.outputs.size())};
-  for (std::size_t i = 0; i < self->model->inputs.size(); ++i) {
-    if (const auto to = self->model->graph_inputs[i]; to >= 0) numbers.inputs[static_cast<std::size_t>(to)] = i;
-  }
-  for (std::size_t i = self->model->outputs.size(); i-- > 0;) {
-    const auto& from = self->model->output_sources[i];
-    if (from.kind == OutputSource::Kind::graph) numbers.outputs[from.index] = i;
-  }
-  TRY_ASSIGN(self->executor, gpu::Executor::make(self->model->resources, source, std::move(numbers)));
-  self->graph_inputs_.resize(layout.inputs.size());
-  self->graph_outputs_.resize(layout.outputs.size());
-  self->kept_.resize(self->model->inputs.size());
+  TRY_ASSIGN(self->executor, gpu::Executor::make(self->model->resources, self->model->boundary, source));
+  self->graph_outputs_.resize(self->model->resources->plan()->layout().outputs.size());
+  self->kept_.resize(self->signature().inputs.size());
   return self;
 }
 
 Status SessionState::set_inputs(std::span<const HostTensor> inputs) {
-  executor->clear_inputs();
-  if (inputs.size() != model->inputs.size()) {
-    return fail(ErrorCode::invalid_argument, "{} {} given, but the program takes {}", inputs.size(),
-                inputs.size() == 1 ? "input is" : "inputs are", model->inputs.size());
-  }
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    // Whatever the exporter folded from a fixed shape would be wrong for another.
-    const auto& want = model->inputs[i];
-    if (!want.is_int && !want.dynamic && !inputs[i].is_int && inputs[i].shape != want.shape) {
-      return fail(ErrorCode::invalid_argument, "input {} has shape {}, but the program takes {}", i, inputs[i].shape,
-                  want.shape);
-    }
-    if (const auto to = model->graph_inputs[i]; to >= 0) graph_inputs_[static_cast<std::size_t>(to)] = inputs[i];
-  }
-  TRY(keep_inputs(inputs));
-  return executor->set_inputs(graph_inputs_);
+  TRY(executor->set_inputs(inputs));
+  auto status = keep_inputs(inputs);
+  if (!status) executor->clear_inputs();
+  return status;
 }
 
 Status SessionState::keep_inputs(std::span<const HostTensor> inputs) {
-  for (const auto& from : model->output_sources) {
-    if (from.kind != OutputSource::Kind::input) continue;
+  for (const auto& from : signature().output_sources) {
+    if (from.kind != OutputSource::Kind::input || signature().inputs[from.index].is_int) continue;
     const HostTensor& tensor = inputs[from.index];
     Kept& kept = kept_[from.index];
-    kept.tensor = tensor;
-    if (tensor.is_int) continue;
-    const Size bytes = Size::bytes(tensor.shape, tensor.dtype);
-    if (!bytes.valid())
-      return fail(ErrorCode::invalid_argument, "input {} of shape {} is too large", from.index, tensor.shape);
-    const auto count = bytes.unchecked();
-    if (count != 0 && tensor.data == nullptr) {
-      return fail(ErrorCode::invalid_argument, "input {} has shape {}, but no data", from.index, tensor.shape);
-    }
-    TRY_ASSIGN(kept.tensor.data, kept.memory.take(count));
-    if (count != 0) std::memcpy(const_cast<void*>(kept.tensor.data), tensor.data, count);
+    kept.dtype = tensor.dtype;
+    kept.bytes = Size::bytes(tensor.shape, tensor.dtype).unchecked();
+    TRY_ASSIGN(std::byte * memory, kept.memory.take(kept.bytes));
+    if (kept.bytes != 0) std::memcpy(memory, tensor.data, kept.bytes);
   }
   return {};
 }
 
 Shape SessionState::output_shape(std::size_t output) const {
-  const auto& from = model->output_sources[output];
+  const auto& from = signature().output_sources[output];
   switch (from.kind) {
     case OutputSource::Kind::graph: return executor->stepper().output_shape(from.index);
-    case OutputSource::Kind::input: return kept_[from.index].tensor.shape;
+    case OutputSource::Kind::input: return executor->taken(from.index).shape;
     case OutputSource::Kind::constant: return {};
   }
   return {};
 }
 
 std::int64_t SessionState::output_int(std::size_t output) const {
-  const auto& from = model->output_sources[output];
+  const auto& from = signature().output_sources[output];
   switch (from.kind) {
     case OutputSource::Kind::graph: return executor->stepper().output_int(from.index);
-    case OutputSource::Kind::input: return kept_[from.index].tensor.integer;
+    case OutputSource::Kind::input: return executor->taken(from.index).integer;
     case OutputSource::Kind::constant: return from.value;
   }
   return 0;
@@ -88,57 +58,56 @@ std::int64_t SessionState::output_int(std::size_t output) const {
 Status SessionState::execute(std::span<const HostOutput> outputs) {
   TRY(take_outputs(outputs));
   TRY(executor->execute(graph_outputs_));
-  return finish_outputs(outputs);
+  finish_outputs(outputs);
+  return {};
 }
 
 Result<std::vector<DispatchTime>> SessionState::profile(std::span<const HostOutput> outputs) {
   TRY(take_outputs(outputs));
   TRY_ASSIGN(auto times, executor->profile(graph_outputs_));
-  TRY(finish_outputs(outputs));
+  finish_outputs(outputs);
   return times;
 }
 
 Status SessionState::take_outputs(std::span<const HostOutput> outputs) {
-  if (outputs.size() != model->outputs.size()) {
-    return fail(ErrorCode::invalid_argument, "{} {} given, but the program has {}", outputs.size(),
-                outputs.size() == 1 ? "output is" : "outputs are", model->outputs.size());
+  TRY(executor->check_ready());
+  if (outputs.size() != signature().outputs.size()) {
+    return std::unexpected(wrong_output_count(outputs.size(), signature().outputs.size()));
   }
   std::ranges::fill(graph_outputs_, HostOutput{});
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const auto& from = model->output_sources[i];
-    // A method may return one output of its graph several times: the first is read back, the others are copies.
-    if (from.kind == OutputSource::Kind::graph && graph_outputs_[from.index].data == nullptr) {
-      graph_outputs_[from.index] = outputs[i];
+    if (outputs[i].data == nullptr) continue;
+    const auto& from = signature().output_sources[i];
+    std::optional<DType> only;
+    if (from.kind == OutputSource::Kind::input) only = kept_[from.index].dtype;
+    if (from.kind == OutputSource::Kind::graph) {
+      // A method may return one output of its graph several times: the first is read back, the others are copies.
+      auto& first = graph_outputs_[from.index];
+      if (first.data == nullptr) {
+        first = outputs[i];
+      } else {
+        only = first.dtype;
+      }
     }
+    TRY(model->boundary->check_output(i, outputs[i], output_shape(i), only));
   }
   return {};
 }
 
-Status SessionState::finish_outputs(std::span<const HostOutput> outputs) const {
+void SessionState::finish_outputs(std::span<const HostOutput> outputs) const {
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const auto& from = model->output_sources[i];
+    const auto& from = signature().output_sources[i];
     const HostOutput& to = outputs[i];
     if (to.data == nullptr) continue;
-    HostTensor source;
-    std::int64_t integer = 0;
-    if (model->outputs[i].is_int) {
-      integer = output_int(i);
-      source = {DType::i64, {}, &integer, false, 0};
+    if (signature().outputs[i].is_int) {
+      const std::int64_t integer = output_int(i);
+      std::memcpy(to.data, &integer, sizeof(integer));
     } else if (from.kind == OutputSource::Kind::input) {
-      source = kept_[from.index].tensor;
-    } else {
-      const auto& first = graph_outputs_[from.index];
-      source = {first.dtype, output_shape(i), first.data, false, 0};
+      std::memcpy(to.data, kept_[from.index].memory.data(), kept_[from.index].bytes);
+    } else if (const auto& first = graph_outputs_[from.index]; first.data != to.data) {
+      std::memcpy(to.data, first.data, Size::bytes(output_shape(i), first.dtype).unchecked());
     }
-    if (source.data == to.data) continue;
-    const auto bytes = static_cast<std::size_t>(source.shape.numel()) * size_of(source.dtype);
-    if (to.dtype != source.dtype || to.bytes < bytes) {
-      return fail(ErrorCode::invalid_argument, "output {} is {} bytes of {}, but {} bytes of {} were asked for", i,
-                  bytes, source.dtype, to.bytes, to.dtype);
-    }
-    if (bytes != 0) std::memcpy(to.data, source.data, bytes);
   }
-  return {};
 }
 
 }  // namespace nibble

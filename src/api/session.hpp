@@ -19,10 +19,7 @@ struct DeviceState {
 
 struct ModelState {
   std::shared_ptr<const gpu::ModelResources> resources;
-  std::vector<TensorInfo> inputs;
-  std::vector<TensorInfo> outputs;
-  std::vector<std::int32_t> graph_inputs;    ///< per input: which of the graph's it is, or -1
-  std::vector<OutputSource> output_sources;  ///< per output
+  std::shared_ptr<const Boundary> boundary;
   std::vector<ConstantMethod> constant_methods;
   /// Where a session's mutable buffers begin; null when there are none.
   std::shared_ptr<ConstantSource> constants;
@@ -42,17 +39,18 @@ struct SessionState {
   Result<std::vector<DispatchTime>> profile(std::span<const HostOutput> outputs);
 
  private:
-  /// An input that the method hands through, kept from set_inputs() to execute().
+  /// The elements of an input that the method hands through, kept from set_inputs() to execute().
   struct Kept {
-    HostTensor tensor;
+    DType dtype = DType::f32;
+    std::uint64_t bytes = 0;
     gpu::HostMemory memory;
   };
 
+  const MethodSignature& signature() const { return model->boundary->signature(); }
   Status keep_inputs(std::span<const HostTensor> inputs);
   Status take_outputs(std::span<const HostOutput> outputs);
-  Status finish_outputs(std::span<const HostOutput> outputs) const;
+  void finish_outputs(std::span<const HostOutput> outputs) const;
 
-  std::vector<HostTensor> graph_inputs_;
   std::vector<HostOutput> graph_outputs_;
   std::vector<Kept> kept_;  ///< per input; used only for those that an output hands through
 };

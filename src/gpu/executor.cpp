@@ -10,22 +10,24 @@ std::size_t Executor::GroupHash::operator()(const GroupKey& key) const noexcept 
   return hash;
 }
 
-Executor::Executor(std::shared_ptr<const ModelResources> model, Numbers numbers)
+Executor::Executor(std::shared_ptr<const ModelResources> model, std::shared_ptr<const Boundary> boundary)
     : model_(std::move(model)),
-      numbers_(std::move(numbers)),
+      boundary_(std::move(boundary)),
       device_(*model_->device()),
       layout_(model_->plan()->layout()),
       stepper_(model_->plan()),
       pipelines_(model_->pipelines()),
+      taken_(boundary_->signature().inputs.size()),
       converted_(layout_.inputs.size()) {
+  given_.reserve(taken_.size());
   step_groups_.reserve(layout_.max_dispatches);
   writes_.reserve(layout_.inputs.size());
   reads_.reserve(layout_.outputs.size());
 }
 
-Result<std::unique_ptr<Executor>> Executor::make(std::shared_ptr<const ModelResources> model, ConstantSource& source,
-                                                 Numbers numbers) {
-  std::unique_ptr<Executor> self(new Executor(std::move(model), std::move(numbers)));
+Result<std::unique_ptr<Executor>> Executor::make(std::shared_ptr<const ModelResources> model,
+                                                 std::shared_ptr<const Boundary> boundary, ConstantSource& source) {
+  std::unique_ptr<Executor> self(new Executor(std::move(model), std::move(boundary)));
   Device& device = self->device_;
   const Layout& layout = self->layout_;
   TRY_ASSIGN(self->buffers_,
@@ -91,11 +93,14 @@ WGPUBindGroup Executor::bind_group(const Dispatch& dispatch) {
 
 Status Executor::execute(std::span<const HostOutput> outputs) { return run(outputs, nullptr); }
 
+Status Executor::check_ready() const {
+  if (ready_) return {};
+  return fail(ErrorCode::invalid_argument, "the inputs must be set before every call, and setting them must succeed");
+}
+
 Status Executor::run(std::span<const HostOutput> outputs, Timer* timer) {
-  if (!ready_) {
-    return fail(ErrorCode::invalid_argument, "the inputs must be set before every call, and setting them must succeed");
-  }
-  TRY(plan_reads(outputs));
+  TRY(check_ready());
+  plan_reads(outputs);
   ready_ = false;
   TRY(device_.check());
   const bool has_work = !stepper_.dispatches().empty();
@@ -159,11 +164,6 @@ Status Executor::read_outputs(std::span<const HostOutput> outputs, std::span<con
   for (const auto& read : reads_) {
     const auto& to = outputs[read.output];
     from_device(layout_.outputs[read.output].dtype, bytes.data() + read.offset, to.dtype, to.data, read.count);
-  }
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    if (!layout_.outputs[i].is_symint || outputs[i].data == nullptr) continue;
-    const std::int64_t value = stepper_.output_int(i);
-    std::memcpy(outputs[i].data, &value, sizeof(value));
   }
   return {};
 }

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "boundary/boundary.hpp"
 #include "gpu/host_convert.hpp"
 #include "gpu/model.hpp"
 #include "gpu/readback.hpp"
@@ -17,24 +18,19 @@ class HostMemory {
  public:
   /// Room for `bytes`; what was in it is gone when it grows.
   Result<std::byte*> take(std::uint64_t bytes);
+  const std::byte* data() const { return memory_.get(); }
 
  private:
   std::unique_ptr<std::byte[]> memory_;
   std::uint64_t capacity_ = 0;
 };
 
-/// What the caller calls the graph's inputs and outputs in errors; empty: as the graph does.
-struct Numbers {
-  std::vector<std::size_t> inputs;
-  std::vector<std::size_t> outputs;
-};
-
 /// One call at a time. In the steady state nothing here allocates.
 class Executor {
  public:
-  /// `source` gives the initial values of mutable buffers.
-  static Result<std::unique_ptr<Executor>> make(std::shared_ptr<const ModelResources> model, ConstantSource& source,
-                                                Numbers numbers = {});
+  /// `boundary` says what a call may be made with; `source` gives the initial values of mutable buffers.
+  static Result<std::unique_ptr<Executor>> make(std::shared_ptr<const ModelResources> model,
+                                                std::shared_ptr<const Boundary> boundary, ConstantSource& source);
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
   ~Executor() = default;
@@ -45,11 +41,16 @@ class Executor {
   /// A buffer of the layout, the model's or this session's; for benchmarks.
   WGPUBuffer buffer(BufferId id) const { return buffers_.raw[id]; }
 
-  /// Checks and converts the inputs, works out the call and hands the data to the GPU.
+  /// Takes the method's inputs: has them checked, converts them, works out the call and hands the data to the GPU.
   Status set_inputs(std::span<const HostTensor> inputs);
+  /// An input as the last call took it.
+  const TakenInput& taken(std::size_t input) const { return taken_[input]; }
   /// No call may run before inputs are set again.
   void clear_inputs() { ready_ = false; }
-  /// Runs the inputs last set, once: the call reuses their buffers.
+  /// Whether inputs are set.
+  Status check_ready() const;
+  /// Runs the inputs last set, once: the call reuses their buffers. `outputs` are those of the graph,
+  /// checked; the stepper has its integers.
   Status execute(std::span<const HostOutput> outputs);
   /// As execute(), with GPU times; needs timestamp queries.
   Result<std::vector<DispatchTime>> profile(std::span<const HostOutput> outputs);
@@ -77,18 +78,12 @@ class Executor {
   };
   struct Timer;
 
-  Executor(std::shared_ptr<const ModelResources> model, Numbers numbers);
+  Executor(std::shared_ptr<const ModelResources> model, std::shared_ptr<const Boundary> boundary);
 
-  std::size_t input_number(std::size_t input) const { return numbers_.inputs.empty() ? input : numbers_.inputs[input]; }
-  std::size_t output_number(std::size_t output) const {
-    return numbers_.outputs.empty() ? output : numbers_.outputs[output];
-  }
-
-  Status take_shape(std::size_t input, const HostTensor& tensor);
   Status take_data(std::size_t input, const HostTensor& tensor);
   Status write_inputs();
 
-  Status plan_reads(std::span<const HostOutput> outputs);
+  void plan_reads(std::span<const HostOutput> outputs);
   Status prepare();
   WGPUBindGroup bind_group(const Dispatch& dispatch);
   Status run(std::span<const HostOutput> outputs, Timer* timer);
@@ -97,7 +92,7 @@ class Executor {
   Status read_outputs(std::span<const HostOutput> outputs, std::span<const std::byte> bytes);
 
   std::shared_ptr<const ModelResources> model_;
-  Numbers numbers_;
+  std::shared_ptr<const Boundary> boundary_;
   Device& device_;
   const Layout& layout_;
   Stepper stepper_;
@@ -111,7 +106,9 @@ class Executor {
   std::uint64_t prepared_version_ = 0;
   bool can_fault_ = false;  ///< some dispatch of the step may report a fault
 
-  std::vector<HostMemory> converted_;  ///< per input
+  std::vector<GivenInput> given_;
+  std::vector<TakenInput> taken_;      ///< per input of the method
+  std::vector<HostMemory> converted_;  ///< per input of the graph
   std::vector<Write> writes_;
   std::vector<Read> reads_;
   std::uint64_t reads_end_ = 0;  ///< in the readback buffer

@@ -54,7 +54,7 @@ std::optional<BadElement> narrow(const void* from, std::int32_t* to, std::size_t
     }
     for (std::size_t i = begin; bad && i < end; ++i) {
       const std::int64_t value = load<From>(from, i);
-      if (value < range.lowest || value > range.highest) return BadElement{i, value};
+      if (value < range.lowest || value > range.highest) return BadElement{.position = i, .value = value};
     }
   }
   return std::nullopt;
@@ -70,8 +70,6 @@ void with_float(DType dtype, With&& with) noexcept {
     default: return;
   }
 }
-
-bool is_float(DType dtype) { return dtype == DType::f16 || dtype == DType::f32 || dtype == DType::f64; }
 
 void convert_floats(DType from_dtype, const void* from, DType to_dtype, void* to, std::size_t count) noexcept {
   with_float(from_dtype, [&](auto source) {
@@ -122,13 +120,6 @@ float float_from_half(std::uint16_t half) noexcept {
     return sign != 0 ? -magnitude : magnitude;
   }
   return std::bit_cast<float>(sign | (exponent + 112) << 23 | fraction << 13);
-}
-
-bool converts(DType device, DType host) noexcept {
-  if (is_float(device)) return is_float(host);
-  if (device == DType::i32) return host == DType::i32 || host == DType::i64;
-  if (device == DType::boolean) return host == DType::boolean || host == DType::u8;
-  return device == host;
 }
 
 std::optional<BadElement> find_outside(DType host, const void* from, std::size_t count, Range range) noexcept {

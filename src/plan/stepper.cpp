@@ -113,10 +113,8 @@ Status Stepper::set_shape(std::size_t input, const Shape& shape) {
   for (std::size_t i = 0; fits && i < bound.rank(); ++i) {
     fits = shape[i] >= 0 && shape[i] <= bound[i] && (!tensor->fixed || shape[i] == bound[i]);
   }
-  if (!fits) {
-    return fail(ErrorCode::invalid_argument, "input {} has shape {}, but the program takes {}{}", input, shape,
-                shape.rank() == bound.rank() && !tensor->fixed ? "at most " : "", bound);
-  }
+  // Callers are told by the boundary, before anything gets here.
+  if (!fits) return fail(ErrorCode::internal, "input {} of the graph is set to {}, past {}", input, shape, bound);
   if (!(live_.shapes[v] == shape)) {
     live_.shapes[v] = shape;
     live_.changed[v] = 1;

@@ -108,7 +108,7 @@ Result<Program> join(Container container, Graph graph) {
 
   TRY(locate_constants(graph, container));
   Program program;
-  program.graph_inputs.assign(container.inputs.size(), -1);
+  program.signature.graph_inputs.assign(container.inputs.size(), -1);
   std::vector<ValueId> graph_inputs;
   for (std::size_t i = 0; i < in; ++i) {
     const std::string what = fmt::format("input {}", i);
@@ -121,7 +121,7 @@ Result<Program> join(Container container, Graph graph) {
                   "it through ExecuTorch with `import nibble`",
                   what, container.method);
     }
-    auto& slot = program.graph_inputs[input->second];
+    auto& slot = program.signature.graph_inputs[input->second];
     if (slot >= 0) {
       return fail(ErrorCode::unsupported, "{} of the delegate is the same value as its input {}", what, slot);
     }
@@ -151,12 +151,12 @@ Result<Program> join(Container container, Graph graph) {
       return fail(ErrorCode::unsupported,
                   "output {} of method '{}' is a constant tensor, which Nibble alone does not return: run it through "
                   "ExecuTorch with `import nibble`",
-                  program.outputs.size(), container.method);
+                  program.signature.outputs.size(), container.method);
     }
-    program.output_sources.push_back(source);
-    program.outputs.push_back(output.host);
+    program.signature.output_sources.push_back(source);
+    program.signature.outputs.push_back(output.host);
   }
-  for (const auto& input : container.inputs) program.inputs.push_back(input.host);
+  for (const auto& input : container.inputs) program.signature.inputs.push_back(input.host);
   program.method = std::move(container.method);
   program.constant_methods = std::move(container.constant_methods);
   program.graph = std::move(graph);

@@ -1,6 +1,6 @@
 // What the WebAssembly module offers to the TypeScript executor. A call that fails gives null, and nibble_error() tells
 // why. What a call gives stays readable until the next call on the same object. An instance of the module serves one
-// program and ends with it, so neither programs nor sessions are ever freed.
+// program, which ends with it and is never freed; sessions are.
 #include <cstdlib>
 
 #include "web/program_reader.hpp"
@@ -86,18 +86,25 @@ NIBBLE_EXPORT(nibble_program_plan) const wire::Layout* nibble_program_plan(Progr
   return nibble::web::give(program->plan(*profile, *options));
 }
 
+NIBBLE_EXPORT(nibble_program_name_input) void nibble_program_name_input(ProgramReader* program, std::uint32_t input,
+                                                                        const char* name,
+                                                                        std::uint32_t bytes) noexcept {
+  program->name_input(input, {name, bytes});
+}
+
 NIBBLE_EXPORT(nibble_session_new) Session* nibble_session_new(const ProgramReader* program) noexcept {
-  return new Session(program->planned());
+  return new Session(program->boundary());
+}
+NIBBLE_EXPORT(nibble_session_free) void nibble_session_free(Session* session) noexcept { delete session; }
+
+/// Where the caller puts what a call is given, before the session takes it.
+NIBBLE_EXPORT(nibble_session_given) const wire::GivenInput* nibble_session_given(Session* session,
+                                                                                 std::uint32_t count) noexcept {
+  return nibble::web::give(session->given(count));
 }
 
-NIBBLE_EXPORT(nibble_session_set_shape) std::uint32_t nibble_session_set_shape(Session* session, std::uint32_t input,
-                                                                               const wire::Shape* shape) noexcept {
-  return nibble::web::give(session->set_shape(input, *shape));
-}
-
-NIBBLE_EXPORT(nibble_session_set_int) std::uint32_t nibble_session_set_int(Session* session, std::uint32_t input,
-                                                                           std::int64_t value) noexcept {
-  return nibble::web::give(session->set_int(input, value));
+NIBBLE_EXPORT(nibble_session_take) const wire::Taken* nibble_session_take(Session* session) noexcept {
+  return nibble::web::give(session->take());
 }
 
 /// Where the caller puts the `count` elements of an input that the planner reads, before it updates the session.
@@ -119,10 +126,7 @@ NIBBLE_EXPORT(nibble_session_fault) const wire::Failure* nibble_session_fault(co
   return nibble::web::remember(session->fault(node, position, value, site));
 }
 
-NIBBLE_EXPORT(nibble_session_bad_index) const wire::Failure* nibble_session_bad_index(const Session* session,
-                                                                                      std::uint32_t input,
-                                                                                      std::uint32_t check,
-                                                                                      std::uint32_t position,
-                                                                                      std::int64_t value) noexcept {
-  return nibble::web::remember(session->bad_index(input, check, position, value));
+NIBBLE_EXPORT(nibble_session_bad_element) const wire::Failure* nibble_session_bad_element(
+    const Session* session, std::uint32_t input, const wire::BadElement* element) noexcept {
+  return nibble::web::remember(session->bad_element(input, *element));
 }

@@ -27,9 +27,10 @@ Status ProgramReader::blob(std::span<const std::byte> bytes) {
 
 Result<const wire::Layout*> ProgramReader::plan(const wire::Profile& profile, const wire::Options& given) {
   TRY_ASSIGN(const Options options, options_of(given));
-  TRY_ASSIGN(plan_, Plan::make(std::move(program_.graph), profile_of(profile), options, ops::registry()));
+  TRY_ASSIGN(auto plan, Plan::make(std::move(program_.graph), profile_of(profile), options, ops::registry()));
+  boundary_ = std::make_shared<Boundary>(std::move(program_.signature), std::move(plan));
   records_ = std::make_unique<LayoutRecords>();
-  return records_->fill(*plan_, program_);
+  return records_->fill(*boundary_, program_);
 }
 
 }  // namespace nibble::web

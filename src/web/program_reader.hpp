@@ -19,13 +19,15 @@ class ProgramReader {
   Status blob(std::span<const std::byte> bytes);
   Result<const wire::Layout*> plan(const wire::Profile& profile, const wire::Options& given);
 
-  const std::shared_ptr<const Plan>& planned() const { return plan_; }
+  /// Errors say "input ids"; before the first session.
+  void name_input(std::size_t input, std::string_view name) { boundary_->name_input(input, name); }
+  std::shared_ptr<const Boundary> boundary() const { return boundary_; }
 
  private:
   ContainerHead head_;
   Container container_;
   Program program_;
-  std::shared_ptr<const Plan> plan_;
+  std::shared_ptr<Boundary> boundary_;
   wire::FileRange range_;
   std::unique_ptr<LayoutRecords> records_;
 };

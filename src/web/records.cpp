@@ -45,6 +45,12 @@ wire::Shape shape_record(const Shape& shape) {
   return record;
 }
 
+Shape shape_of(const wire::Shape& record) {
+  Shape shape;
+  for (std::uint32_t i = 0; i < record.rank; ++i) shape.push_back(static_cast<std::int64_t>(record.dims[i]));
+  return shape;
+}
+
 DeviceProfile profile_of(const wire::Profile& record) {
   DeviceProfile profile;
   profile.kind = static_cast<AdapterKind>(record.kind);
@@ -85,11 +91,12 @@ std::span<const wire::Pipeline> PipelineRecords::fill(std::span<const PipelineDe
   return records_;
 }
 
-const wire::Layout* LayoutRecords::fill(const Plan& plan, const Program& program) {
-  const Layout& layout = plan.layout();
-  fill_memory(plan);
-  fill_boundary(layout);
-  fill_method(program);
+const wire::Layout* LayoutRecords::fill(const Boundary& boundary, const Program& program) {
+  const Layout& layout = boundary.plan()->layout();
+  fill_memory(*boundary.plan());
+  fill_graph(boundary);
+  fill_method(boundary.signature());
+  fill_constant_methods(program);
   record_ = {.method = std::string_view(program.method),
              .buffers = std::span<const wire::Buffer>(buffers_),
              .constants = std::span<const wire::Constant>(constants_),
@@ -126,17 +133,19 @@ void LayoutRecords::fill_memory(const Plan& plan) {
   }
 }
 
-void LayoutRecords::fill_boundary(const Layout& layout) {
-  for (const auto& desc : layout.inputs) {
-    auto& checks = checks_.emplace_back();
-    for (const auto& check : desc.checks) checks.push_back({.rows = static_cast<std::uint64_t>(check.rows)});
-    graph_inputs_.push_back({.is_int = desc.is_symint,
+void LayoutRecords::fill_graph(const Boundary& boundary) {
+  const Layout& layout = boundary.plan()->layout();
+  for (std::size_t i = 0; i < layout.inputs.size(); ++i) {
+    const auto& desc = layout.inputs[i];
+    const Range range = boundary.range(i);
+    graph_inputs_.push_back({.input = static_cast<std::uint32_t>(boundary.method_input(i)),
                              .dtype = static_cast<std::uint32_t>(desc.dtype),
-                             .bound = shape_record(desc.bound),
                              .buffer = desc.buffer,
+                             .wanted = boundary.wants_elements(i),
                              .used = desc.used,
                              .host_read = desc.host_read,
-                             .checks = std::span<const wire::IndexCheck>(checks)});
+                             .lowest = static_cast<double>(range.lowest),
+                             .highest = static_cast<double>(range.highest)});
   }
   for (const auto& desc : layout.outputs) {
     graph_outputs_.push_back(
@@ -144,20 +153,16 @@ void LayoutRecords::fill_boundary(const Layout& layout) {
   }
 }
 
-void LayoutRecords::fill_method(const Program& program) {
-  for (std::size_t i = 0; i < program.inputs.size(); ++i) {
-    const auto& host = program.inputs[i];
-    const auto index = program.graph_inputs[i];
+void LayoutRecords::fill_method(const MethodSignature& signature) {
+  for (const auto& host : signature.inputs) {
     inputs_.push_back({.is_int = host.is_int,
                        .dtype = static_cast<std::uint32_t>(host.dtype),
                        .shape = shape_record(host.shape),
-                       .dynamic = host.dynamic,
-                       .used = index >= 0,
-                       .index = static_cast<std::uint32_t>(std::max(index, 0))});
+                       .dynamic = host.dynamic});
   }
-  for (std::size_t i = 0; i < program.outputs.size(); ++i) {
-    const auto& host = program.outputs[i];
-    const auto& source = program.output_sources[i];
+  for (std::size_t i = 0; i < signature.outputs.size(); ++i) {
+    const auto& host = signature.outputs[i];
+    const auto& source = signature.output_sources[i];
     outputs_.push_back({.is_int = host.is_int,
                         .dtype = static_cast<std::uint32_t>(host.dtype),
                         .shape = shape_record(host.shape),
@@ -166,6 +171,9 @@ void LayoutRecords::fill_method(const Program& program) {
                         .index = source.index,
                         .value = source.value});
   }
+}
+
+void LayoutRecords::fill_constant_methods(const Program& program) {
   for (const auto& method : program.constant_methods) {
     auto& values = values_.emplace_back();
     for (const auto& value : method.values) values.emplace_back(value);

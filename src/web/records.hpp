@@ -6,13 +6,15 @@
 #include <string>
 #include <vector>
 
-#include "plan/stepper.hpp"
+#include "boundary/boundary.hpp"
 #include "program/program.hpp"
 #include "wire.hpp"
 
 namespace nibble::web {
 
 wire::Shape shape_record(const Shape& shape);
+/// At most Shape::kMaxRank dimensions.
+Shape shape_of(const wire::Shape& record);
 DeviceProfile profile_of(const wire::Profile& record);
 Result<Options> options_of(const wire::Options& record);
 
@@ -33,13 +35,14 @@ class PipelineRecords {
 /// A Layout as a record, and all that it points at.
 class LayoutRecords {
  public:
-  /// `plan` and `program` must stay where they are. The program's graph is not looked at: the plan has it.
-  const wire::Layout* fill(const Plan& plan, const Program& program);
+  /// `boundary` and `program` must stay where they are. Of the program, only what they do not have is looked at.
+  const wire::Layout* fill(const Boundary& boundary, const Program& program);
 
  private:
   void fill_memory(const Plan& plan);
-  void fill_boundary(const Layout& layout);
-  void fill_method(const Program& program);
+  void fill_graph(const Boundary& boundary);
+  void fill_method(const MethodSignature& signature);
+  void fill_constant_methods(const Program& program);
 
   wire::Layout record_;
   PipelineRecords pipelines_;
@@ -51,7 +54,6 @@ class LayoutRecords {
   std::vector<wire::MethodInput> inputs_;
   std::vector<wire::MethodOutput> outputs_;
   std::vector<wire::ConstantMethod> constant_methods_;
-  std::deque<std::vector<wire::IndexCheck>> checks_;
   std::deque<std::vector<wire::Text>> values_;
 };
 

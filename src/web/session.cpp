@@ -6,21 +6,57 @@
 #include "program/checks.hpp"
 
 namespace nibble::web {
+namespace {
 
-Session::Session(std::shared_ptr<const Plan> plan)
-    : stepper_(std::move(plan)),
+/// A text that the caller put into this memory.
+std::string_view text_at(std::uint32_t address, std::uint32_t bytes) {
+  return {reinterpret_cast<const char*>(static_cast<std::uintptr_t>(address)), bytes};
+}
+
+}  // namespace
+
+Session::Session(std::shared_ptr<const Boundary> boundary)
+    : boundary_(std::move(boundary)),
+      stepper_(boundary_->plan()),
       host_data_(stepper_.plan().layout().inputs.size()),
+      taken_(boundary_->signature().inputs.size()),
+      taken_records_(taken_.size()),
       outputs_(stepper_.plan().layout().outputs.size()) {
+  taken_record_.inputs = std::span<const wire::TakenInput>(taken_records_);
   dispatches_.reserve(stepper_.plan().layout().max_dispatches);
 }
 
-Status Session::set_shape(std::size_t input, const wire::Shape& record) {
-  Shape shape;
-  for (std::uint32_t i = 0; i < record.rank; ++i) shape.push_back(static_cast<std::int64_t>(record.dims[i]));
-  return stepper_.set_shape(input, shape);
+Result<const wire::GivenInput*> Session::given(std::size_t count) {
+  // One more than there are: the address of none would be null.
+  if (given_records_.capacity() <= count) TRY(reserve(given_records_, count + 1, "inputs of a call"));
+  given_records_.resize(count);
+  return given_records_.data();
 }
 
-Status Session::set_int(std::size_t input, std::int64_t value) { return stepper_.set_int(input, value); }
+Result<const wire::Taken*> Session::take() {
+  if (given_records_.size() != taken_.size()) {
+    return std::unexpected(wrong_input_count(given_records_.size(), taken_.size()));
+  }
+  given_.clear();
+  for (const auto& record : given_records_) {
+    if (record.shape.rank > Shape::kMaxRank) {
+      return std::unexpected(too_many_dimensions(boundary_->label(given_.size()), record.shape.rank));
+    }
+    auto& one = given_.emplace_back();
+    one.kind = static_cast<GivenInput::Kind>(record.kind);
+    one.dtype = static_cast<DType>(record.dtype);
+    one.word = text_at(record.word, record.word_bytes);
+    one.count = record.count;
+    if (record.has_shape != 0) one.shape = shape_of(record.shape);
+    if (record.has_integer != 0) one.integer = record.integer;
+  }
+  TRY(boundary_->take(given_, taken_));
+  TRY(boundary_->set(stepper_, taken_));
+  for (std::size_t i = 0; i < taken_.size(); ++i) {
+    taken_records_[i] = {.shape = shape_record(taken_[i].shape), .integer = taken_[i].integer};
+  }
+  return &taken_record_;
+}
 
 Result<const std::int32_t*> Session::host_data(std::size_t input, std::size_t count) {
   auto& elements = host_data_[input];
@@ -62,8 +98,12 @@ Error Session::fault(std::uint32_t node, std::uint32_t position, std::uint32_t v
   return stepper_.describe_fault(words);
 }
 
-Error Session::bad_index(std::size_t input, std::size_t check, std::uint64_t position, std::int64_t value) const {
-  return stepper_.describe_index(stepper_.plan().layout().inputs[input].checks[check], input, position, value);
+Error Session::bad_element(std::size_t graph_input, const wire::BadElement& record) const {
+  BadElement element{.kind = static_cast<BadElement::Kind>(record.kind),
+                     .position = record.position,
+                     .word = text_at(record.word, record.word_bytes)};
+  if (record.has_value != 0) element.value = record.value;
+  return boundary_->bad_element(stepper_, graph_input, element);
 }
 
 }  // namespace nibble::web

@@ -11,10 +11,11 @@ namespace nibble::web {
 /// In the steady state nothing here allocates.
 class Session {
  public:
-  explicit Session(std::shared_ptr<const Plan> plan);
+  explicit Session(std::shared_ptr<const Boundary> boundary);
 
-  Status set_shape(std::size_t input, const wire::Shape& shape);
-  Status set_int(std::size_t input, std::int64_t value);
+  /// Room for what a call is given, which the caller fills before take().
+  Result<const wire::GivenInput*> given(std::size_t count);
+  Result<const wire::Taken*> take();
   /// Memory for the elements of an input that the planner reads; they must be there before update().
   Result<const std::int32_t*> host_data(std::size_t input, std::size_t count);
 
@@ -22,12 +23,18 @@ class Session {
   Result<const wire::Step*> update();
 
   Error fault(std::uint32_t node, std::uint32_t position, std::uint32_t value, std::uint32_t site) const;
-  Error bad_index(std::size_t input, std::size_t check, std::uint64_t position, std::int64_t value) const;
+  Error bad_element(std::size_t graph_input, const wire::BadElement& element) const;
 
  private:
+  std::shared_ptr<const Boundary> boundary_;
   Stepper stepper_;
   std::uint64_t version_ = 0;
   std::vector<std::vector<std::int32_t>> host_data_;
+  std::vector<wire::GivenInput> given_records_;
+  std::vector<GivenInput> given_;
+  std::vector<TakenInput> taken_;
+  std::vector<wire::TakenInput> taken_records_;
+  wire::Taken taken_record_;
   std::vector<wire::Dispatch> dispatches_;
   std::vector<wire::LiveOutput> outputs_;
   wire::Step step_;

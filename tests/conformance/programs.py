@@ -30,10 +30,10 @@ class OnNibble:
     """The same in Nibble alone."""
 
     def __init__(self, path: Path, max_shard_bytes: int = 0):
-        self.program = nibble.load(path, max_shard_bytes=max_shard_bytes)
+        self.model = nibble.load(path, max_shard_bytes=max_shard_bytes)
 
     def run(self, *inputs: np.ndarray) -> tuple[np.ndarray, ...]:
-        return as_arrays(self.program.run(*inputs))
+        return as_arrays(self.model.run(*inputs))
 
 
 OPENERS = {"executorch": OnExecutorch, "nibble": OnNibble}

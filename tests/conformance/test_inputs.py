@@ -47,12 +47,12 @@ def test_numbers_and_lists(program):
 
 
 def test_program_runs_on_the_adapter_that_was_asked_for(program, device_name):
-    assert OnNibble(program("mul").path).program.device.name == device_name
+    assert OnNibble(program("mul").path).model.device.name == device_name
 
 
 def test_program_tells_its_inputs_and_outputs(program):
-    loaded = OnNibble(program("q4_dynamic_two").path).program
+    loaded = OnNibble(program("q4_dynamic_two").path).model
     assert [(spec.dtype, spec.shape) for spec in loaded.inputs] == [(np.int64, (5, 64))]
     assert [(spec.dtype, spec.shape) for spec in loaded.outputs] == [(np.float32, (5, 64, 64))]
-    loaded = OnNibble(program("from_int").path).program
+    loaded = OnNibble(program("from_int").path).model
     assert [spec.dtype for spec in loaded.outputs] == [np.float32, np.int64, np.bool_]

@@ -31,7 +31,7 @@ def test_state_is_private_to_a_session(name, program):
     exported = program(name)
     first = OnNibble(exported.path)
     exported.check_calls(first)
-    with first.program.session() as second:
+    with first.model.session() as second:
         for inputs, expected in exported.calls():
             result = second.run(*inputs)
             exported.check(result if isinstance(result, tuple) else (result,), expected, ", second session")

@@ -24,7 +24,7 @@ def test_built_program_moves_as_numpy_does(name, route, tmp_path):
     check_built(open_built(program, tmp_path, route), program)
 
 
-def session(blob: Blob, tmp_path, dynamic=False) -> nibble.Program:
+def session(blob: Blob, tmp_path, dynamic=False) -> nibble.Model:
     path = tmp_path / "model.pte"
     path.write_bytes(blob.pte(dynamic=dynamic))
     return nibble.load(path)

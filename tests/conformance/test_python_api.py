@@ -85,8 +85,8 @@ def test_exception_in_progress_ends_the_load(program):
     ("value", "sentence"),
     [
         ([[1.5]], "input 0 is float64, but the program takes"),
-        ([["one"]], "input 0 is <U3, but the program takes int64"),
-        ([[2**63]], "input 0 is uint64, but the program takes int64"),
+        ([["one"]], "input 0 is <U3, but the program takes int32 or int64"),
+        ([[2**63]], "input 0 is uint64, but the program takes int32 or int64"),
         (np.zeros((1,) * 9, np.int64), "input 0 has 9 dimensions, but the most is 8"),
     ],
 )
@@ -98,14 +98,14 @@ def test_value_that_is_no_input_is_named(value, sentence, program):
     assert error.value.code == "invalid_argument"
 
 
-def test_closed_program_says_so_and_its_sessions_live_on(program):
+def test_closed_model_says_so_and_its_sessions_live_on(program):
     exported = program("q4_dynamic_length")
     inputs, expected = exported.calls()[0]
     loaded = nibble.load(exported.path)
     session = loaded.session()
     loaded.close()
     loaded.close()
-    with pytest.raises(nibble.NibbleError, match="this program is closed"):
+    with pytest.raises(nibble.NibbleError, match="this model is closed"):
         loaded(*inputs)
     exported.check((session(*inputs),), expected)
     session.close()

@@ -119,7 +119,7 @@ class AttentionTest : public GpuTest, public testing::WithParamInterface<Adapter
     ASSERT_TRUE(succeeds(plan));
     const auto model = gpu::ModelResources::make(device.state->gpu, *plan, program, {});
     ASSERT_TRUE(succeeds(model));
-    const auto executor = gpu::Executor::make(*model, program);
+    const auto executor = gpu::Executor::make(*model, boundary_of(program.graph, *plan), program);
     ASSERT_TRUE(succeeds(executor));
     Reference reference(n);
     std::mt19937 random(3);

@@ -48,6 +48,11 @@ class GpuTest : public testing::Test {
   Device device;
 };
 
+/// Of a graph that is called as it is.
+inline std::shared_ptr<const Boundary> boundary_of(const Graph& graph, std::shared_ptr<const Plan> plan) {
+  return std::make_shared<const Boundary>(signature_of(graph), std::move(plan));
+}
+
 template <class T>
 HostTensor tensor(DType dtype, Shape shape, const std::vector<T>& values) {
   return {dtype, shape, values.data(), false, 0};

@@ -103,7 +103,7 @@ class LinearTest : public GpuTest, public testing::WithParamInterface<AdapterKin
     options.max_shard_bytes = shard_bytes;
     TRY_ASSIGN(const auto plan, Plan::make(p.graph, profile, options, ops::registry()));
     TRY_ASSIGN(const auto model, gpu::ModelResources::make(device.state->gpu, plan, p, {}));
-    TRY_ASSIGN(const auto executor, gpu::Executor::make(model, p));
+    TRY_ASSIGN(const auto executor, gpu::Executor::make(model, boundary_of(p.graph, plan), p));
     std::vector<HostTensor> given;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       Shape shape = p.graph.tensor(p.graph.inputs[i])->shape;

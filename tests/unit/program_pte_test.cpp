@@ -28,15 +28,15 @@ TEST(PteFile, reads_a_file_and_locates_its_constants) {
   const auto program = read_program(file);
   ASSERT_TRUE(succeeds(program));
   EXPECT_EQ(program->method, "forward");
-  ASSERT_EQ(program->inputs.size(), 1U);
-  EXPECT_EQ(program->inputs[0].dtype, DType::i64) << "the host holds int64 where the device holds int32";
-  EXPECT_EQ(program->inputs[0].shape, (Shape{2, 3}));
-  EXPECT_FALSE(program->inputs[0].dynamic);
-  ASSERT_EQ(program->outputs.size(), 1U);
-  EXPECT_EQ(program->outputs[0].dtype, DType::f32);
-  EXPECT_EQ(program->graph_inputs, std::vector<std::int32_t>{0});
-  EXPECT_EQ(program->output_sources[0].kind, OutputSource::Kind::graph);
-  EXPECT_EQ(program->output_sources[0].index, 0U);
+  ASSERT_EQ(program->signature.inputs.size(), 1U);
+  EXPECT_EQ(program->signature.inputs[0].dtype, DType::i64) << "the host holds int64 where the device holds int32";
+  EXPECT_EQ(program->signature.inputs[0].shape, (Shape{2, 3}));
+  EXPECT_FALSE(program->signature.inputs[0].dynamic);
+  ASSERT_EQ(program->signature.outputs.size(), 1U);
+  EXPECT_EQ(program->signature.outputs[0].dtype, DType::f32);
+  EXPECT_EQ(program->signature.graph_inputs, std::vector<std::int32_t>{0});
+  EXPECT_EQ(program->signature.output_sources[0].kind, OutputSource::Kind::graph);
+  EXPECT_EQ(program->signature.output_sources[0].index, 0U);
 
   const std::vector<Bytes> wanted{Bytes(160, std::byte{0x5a}), bytes_of(std::vector<float>(20, 0.5F))};
   ASSERT_EQ(program->graph.constants.size(), wanted.size());
@@ -65,11 +65,11 @@ TEST(PteFile, reads_in_stages_without_the_rest_of_the_file) {
 TEST(PteFile, reads_integers_at_both_ends_and_dynamic_shapes) {
   const auto program = read_program(make_pte(every_kind_blob(), {.dynamic = true}));
   ASSERT_TRUE(succeeds(program));
-  EXPECT_TRUE(program->inputs[0].dynamic);
-  EXPECT_TRUE(program->inputs[1].is_int);
-  EXPECT_FALSE(program->outputs[0].is_int);
-  EXPECT_TRUE(program->outputs[1].is_int);
-  EXPECT_EQ(program->output_sources[2].index, 2U);
+  EXPECT_TRUE(program->signature.inputs[0].dynamic);
+  EXPECT_TRUE(program->signature.inputs[1].is_int);
+  EXPECT_FALSE(program->signature.outputs[0].is_int);
+  EXPECT_TRUE(program->signature.outputs[1].is_int);
+  EXPECT_EQ(program->signature.output_sources[2].index, 2U);
 }
 
 TEST(PteFile, an_integer_may_come_as_a_tensor_of_one_element) {
@@ -103,17 +103,17 @@ TEST(PteFile, follows_inputs_and_outputs_in_any_order) {
   method.outputs = {4, 1, 3, 3, 5};
   const auto program = read_program(write_pte(pte));
   ASSERT_TRUE(succeeds(program));
-  EXPECT_EQ(program->graph_inputs, (std::vector<std::int32_t>{1, -1, 0}));
+  EXPECT_EQ(program->signature.graph_inputs, (std::vector<std::int32_t>{1, -1, 0}));
   using Kind = OutputSource::Kind;
   const std::vector<std::pair<Kind, std::uint32_t>> wanted{
       {Kind::graph, 1}, {Kind::input, 1}, {Kind::graph, 0}, {Kind::graph, 0}, {Kind::constant, 0}};
-  ASSERT_EQ(program->output_sources.size(), wanted.size());
+  ASSERT_EQ(program->signature.output_sources.size(), wanted.size());
   for (std::size_t i = 0; i < wanted.size(); ++i) {
-    EXPECT_EQ(program->output_sources[i].kind, wanted[i].first) << i;
-    EXPECT_EQ(program->output_sources[i].index, wanted[i].second) << i;
+    EXPECT_EQ(program->signature.output_sources[i].kind, wanted[i].first) << i;
+    EXPECT_EQ(program->signature.output_sources[i].index, wanted[i].second) << i;
   }
-  EXPECT_EQ(program->output_sources[4].value, 7);
-  EXPECT_TRUE(program->outputs[4].is_int);
+  EXPECT_EQ(program->signature.output_sources[4].value, 7);
+  EXPECT_TRUE(program->signature.outputs[4].is_int);
 }
 
 TEST(PteFile, gives_constant_methods_as_json) {

@@ -1,6 +1,6 @@
 // The page: loads the table once, embeds the text's passages in the background, and ranks them as one types.
 
-import { load, NibbleError, open, type Device, type Program, type Progress } from "nibble";
+import { load, NibbleError, open, type Device, type Model, type Progress } from "nibble";
 import sample from "../../examples/lines.txt";
 import { adviceFor } from "./advice.js";
 import { rank, splitPassages, unit } from "./search.js";
@@ -19,13 +19,13 @@ const textField = element<HTMLTextAreaElement>("text");
 const progressBar = element<HTMLProgressElement>("progress");
 const retryButton = element<HTMLButtonElement>("retry");
 
-interface Session {
+interface Ready {
   device: Device;
-  program: Program;
+  model: Model;
   tokenizer: Tokenizer;
 }
 
-let session: Session | undefined;
+let ready: Ready | undefined;
 let vocabulary: Promise<Tokenizer> | undefined;
 let passages: string[] = [];
 /** Per passage; undefined for those without tokens. They outlive a lost device: the table is the same. */
@@ -50,7 +50,7 @@ async function start(): Promise<void> {
     element("device").textContent = `On ${device.name}${device.kind === "cpu" ? " (in software)" : ""}`;
     const began = performance.now();
     let last: Progress | undefined;
-    const program = await load(PROGRAM, {
+    const model = await load(PROGRAM, {
       device,
       inputs: ["ids"],
       outputs: ["mean"],
@@ -59,16 +59,16 @@ async function start(): Promise<void> {
         showProgress(progress, (performance.now() - began) / 1000);
       },
     });
-    session = { device, program, tokenizer: await tokenizer };
+    ready = { device, model, tokenizer: await tokenizer };
     void device.lost.then((error) => {
-      if (session?.device === opened) fail(error);
+      if (ready?.device === opened) fail(error);
     });
     showFacts(last, (performance.now() - began) / 1000);
     element("loading").hidden = true;
     // The question first: what was read before a device was lost can be ranked at once.
     await Promise.all([ask(), readText()]);
   } catch (error) {
-    session = undefined;
+    ready = undefined;
     fail(error);
     device?.destroy();
   }
@@ -91,8 +91,8 @@ function fetchVocabulary(): Promise<Tokenizer> {
 
 /** Ends what runs, and says what happened and what to do. */
 function fail(error: unknown): void {
-  session?.program.dispose();
-  session = undefined;
+  ready?.model.dispose();
+  ready = undefined;
   const advice = adviceFor(error);
   element("error-title").textContent = advice.title;
   element("error-detail").textContent = advice.detail;
@@ -102,11 +102,11 @@ function fail(error: unknown): void {
   element("error").hidden = false;
 }
 
-async function embed(text: string, { program, tokenizer }: Session): Promise<Float32Array | undefined> {
-  const most = program.inputs[0]!.shape[1]!;
+async function embed(text: string, { model, tokenizer }: Ready): Promise<Float32Array | undefined> {
+  const most = model.inputs[0]!.shape[1]!;
   const ids = tokenizer.encode(text).slice(0, most);
   if (ids.length === 0) return undefined;
-  const { mean } = await program.run({ ids: { data: ids, shape: [1, ids.length] } });
+  const { mean } = await model.run({ ids: { data: ids, shape: [1, ids.length] } });
   return unit(mean!.data as Float32Array);
 }
 
@@ -119,10 +119,10 @@ async function readText(): Promise<void> {
   let shown = performance.now();
   for (const [i, passage] of passages.entries()) {
     if (vectors.has(passage)) continue;
-    const current = session;
+    const current = ready;
     if (!current) return;
     const vector = await embed(passage, current).catch((error: unknown) => failIn(current, error));
-    if (version !== textVersion || session !== current) return;
+    if (version !== textVersion || ready !== current) return;
     vectors.set(passage, vector);
     if (performance.now() - shown < REFRESH) continue;
     element("text-note").textContent = `Read ${i + 1} of ${passages.length} passages.`;
@@ -135,19 +135,19 @@ async function readText(): Promise<void> {
 
 async function ask(): Promise<void> {
   const version = ++questionVersion;
-  const current = session;
+  const current = ready;
   if (!current) return;
   const began = performance.now();
   const question = questionField.value.trim();
   const vector = await embed(question, current).catch((error: unknown) => failIn(current, error));
   // The newest question wins.
-  if (version !== questionVersion || session !== current) return;
+  if (version !== questionVersion || ready !== current) return;
   target = vector && { vector, milliseconds: 0 };
   showResults(began);
 }
 
-function failIn(current: Session, error: unknown): undefined {
-  if (session === current) fail(error);
+function failIn(current: Ready, error: unknown): undefined {
+  if (ready === current) fail(error);
 }
 
 /** Ranks what has been read; `began`: when the question was asked. */

@@ -55,30 +55,9 @@ export function dtypeOf(data: InputData): DType | "numbers" | string {
   }
 }
 
-function isFloat(dtype: string): boolean {
-  return dtype === "float16" || dtype === "float32" || dtype === "float64";
-}
-
-/** Whether elements of a device tensor can be exchanged with a caller's array. */
-export function converts(device: DType, host: string): boolean {
-  if (host === "numbers") return true;
-  if (isFloat(device)) return isFloat(host);
-  if (device === "int32") return host === "int32" || host === "int64";
-  if (device === "bool") return host === "bool" || host === "uint8";
-  return device === host;
-}
-
-/** What `converts` accepts, for people. */
-export function wantedDTypes(device: DType): string {
-  if (isFloat(device)) return "float32, float64 or float16";
-  if (device === "int32") return "int32 or int64";
-  if (device === "bool") return "bool or uint8";
-  return device;
-}
-
 /**
  * The bytes that a buffer gets, a multiple of 4; `scratch(bytes)` gives memory for them where they are not the caller's
- * own. Integers outside `range` are found in the same pass. The elements must convert.
+ * own. Integers outside `range` are found in the same pass. The planner has said that the elements convert.
  */
 export function toDevice(
   data: InputData,

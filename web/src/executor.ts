@@ -1,19 +1,18 @@
-// One program's buffers on the GPU, and calls. It knows no op.
+// One session's buffers on the GPU, and its calls. It knows no op.
 
 import * as wire from "#wire";
-import { BadElement, fromDevice, int32Range, type Range, sizeOf, toDevice } from "./convert.js";
-import type { CompiledPipeline, GpuDevice } from "./device.js";
-import { NibbleError } from "./errors.js";
-import { countOf, dimsOf, type GivenInput, placeOf } from "./inputs.js";
+import { BadElement, fromDevice, sizeOf, toDevice } from "./convert.js";
+import type { GpuDevice } from "./device.js";
+import { countOf, dimsOf, type Given } from "./inputs.js";
 import type { Planner } from "./planner.js";
+import { makeBuffers, makeLayoutBuffers, type Resources } from "./resources.js";
+import { Stepper } from "./stepper.js";
 import type { DType, Tensor } from "./types.js";
 
 // The constants of GPUBufferUsage and GPUMapMode, which Node has no globals for.
 const MAP_READ = 0x1;
-const COPY_SRC = 0x4;
 const COPY_DST = 0x8;
 const UNIFORM = 0x40;
-const STORAGE = 0x80;
 const MODE_READ = 0x1;
 
 // Dispatches are read in place, as words.
@@ -36,16 +35,11 @@ interface Write {
   bytes: Uint8Array;
 }
 
-/** The inputs of the graph that a call is made with, as checked, and what errors call them. */
-export interface CallInput {
-  given: GivenInput;
-  label: string;
-}
-
 export class Executor {
-  /** Those that the planner has named so far, and those of them that are compiled. */
-  private readonly pipelines: wire.Pipeline[];
-  private readonly compiled: CompiledPipeline[] = [];
+  readonly stepper: Stepper;
+  private readonly device: GpuDevice;
+  private readonly planner: Planner;
+  private readonly layout: wire.Layout;
   private readonly allGroups = new Map<string, GPUBindGroup>();
   /** Per dispatch of the step: its bind group, and the pipeline and bindings that this is for. */
   private readonly groups: GPUBindGroup[] = [];
@@ -59,70 +53,63 @@ export class Executor {
   private faultSeen = false;
 
   private constructor(
-    private readonly device: GpuDevice,
-    private readonly planner: Planner,
-    private readonly layout: wire.Layout,
-    /** By the layout's numbers. */
+    private readonly resources: Resources,
+    /** By the layout's numbers, the model's among them. */
     readonly buffers: readonly GPUBuffer[],
+    private readonly own: readonly GPUBuffer[],
     private readonly params: GPUBuffer,
     private readonly readback: GPUBuffer,
   ) {
-    this.pipelines = [...layout.pipelines];
-    this.groupKeys = new Uint32Array(layout.maxDispatches * DISPATCH_WORDS);
+    this.device = resources.device;
+    this.planner = resources.planner;
+    this.layout = resources.layout;
+    this.groupKeys = new Uint32Array(this.layout.maxDispatches * DISPATCH_WORDS);
+    this.stepper = new Stepper(this.planner);
+    resources.acquire();
   }
 
-  /** Makes buffers; nothing is compiled or uploaded yet. */
-  static async make(device: GpuDevice, planner: Planner, layout: wire.Layout): Promise<Executor> {
+  /** Makes buffers, in which state has no value yet. */
+  static async make(resources: Resources): Promise<Executor> {
+    const { device, layout, constants } = resources;
+    const own = await makeLayoutBuffers(device, layout, (role) => role !== "constant");
     const paramsBytes = Math.max(layout.maxDispatches, 1) * layout.paramsStride;
-    const wanted = layout.buffers.map(({ bytes, role }) => ({
-      bytes,
-      usage: STORAGE | COPY_DST | COPY_SRC,
-      what: `making a ${role} buffer of ${bytes} bytes`,
-    }));
-    wanted.push(
-      { bytes: paramsBytes, usage: UNIFORM | COPY_DST, what: "making the buffer of parameters" },
-      {
-        bytes: Math.max(layout.stagingBytes, 16),
-        usage: MAP_READ | COPY_DST,
-        what: `making a readback buffer of ${layout.stagingBytes} bytes`,
-      },
-    );
-    const made = await Promise.allSettled(
-      wanted.map(({ bytes, usage, what }) => device.makeBuffer(bytes, usage, what)),
-    );
-    const buffers = made.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
-    const failed = made.find((one) => one.status === "rejected");
-    if (failed) {
-      for (const buffer of buffers) buffer.destroy();
-      throw failed.reason;
+    try {
+      const [params, readback] = await makeBuffers(device, [
+        { bytes: paramsBytes, usage: UNIFORM | COPY_DST, what: "making the buffer of parameters" },
+        {
+          bytes: Math.max(layout.stagingBytes, 16),
+          usage: MAP_READ | COPY_DST,
+          what: `making a readback buffer of ${layout.stagingBytes} bytes`,
+        },
+      ]);
+      const buffers = layout.buffers.map((_, id) => (own.get(id) ?? constants.get(id))!);
+      return new Executor(resources, buffers, [...own.values(), params!, readback!], params!, readback!);
+    } catch (error) {
+      for (const buffer of own.values()) buffer.destroy();
+      throw error;
     }
-    const readback = buffers.pop()!;
-    const params = buffers.pop()!;
-    return new Executor(device, planner, layout, buffers, params, readback);
   }
 
-  /** Compiles the kernels that the planner has named and that are not compiled yet. */
-  async compile(): Promise<void> {
-    const missing = this.pipelines.slice(this.compiled.length);
-    this.compiled.push(...(await Promise.all(missing.map((one) => this.device.pipeline(one)))));
-  }
-
+  /** Gives the GPU memory back. Whoever may still be in a call needs the stepper: free() ends it. */
   destroy(): void {
-    for (const buffer of [...this.buffers, this.params, this.readback]) buffer.destroy();
+    for (const buffer of this.own) buffer.destroy();
+    this.resources.release();
+  }
+
+  /** Once no call is under way. */
+  free(): void {
+    this.stepper.free();
   }
 
   /**
-   * Runs the program once, one call at a time. `inputs` is per input of the graph; `hosts` is per output of it: the type
-   * that the caller gets, or undefined where nobody wants it.
+   * Runs the program once, one call at a time. `inputs` are the method's, which the stepper took; `hosts` is per output
+   * of the graph: the type that the caller gets, or undefined where nobody wants it.
    */
-  async run(inputs: readonly CallInput[], hosts: readonly (DType | undefined)[]): Promise<(Tensor | undefined)[]> {
-    this.device.check();
+  async run(inputs: readonly Given[], hosts: readonly (DType | undefined)[]): Promise<(Tensor | undefined)[]> {
     const writes = this.setInputs(inputs);
-    const step = this.planner.update();
+    const step = this.stepper.update();
     const outputs = this.liveOutputs(step);
     const reads = this.planReads(outputs, hosts);
-    const compiling = this.compileNew(step);
-    if (compiling) await compiling;
     try {
       await this.submit(step, writes, reads);
       return outputs.map((output, i) => this.result(output, i, reads[i], hosts[i]));
@@ -131,44 +118,22 @@ export class Executor {
     }
   }
 
-  private setInputs(inputs: readonly CallInput[]): Write[] {
-    const { graphInputs } = this.layout;
-    graphInputs.forEach(({ isInt }, i) => {
-      const { given } = inputs[i]!;
-      if (isInt) this.planner.setInt(i, given.integer);
-      else this.planner.setShape(i, given.shape);
-    });
+  private setInputs(inputs: readonly Given[]): Write[] {
     const writes: Write[] = [];
-    graphInputs.forEach(({ isInt, used, hostRead, checks, buffer }, i) => {
-      if (isInt || (!used && !hostRead && checks.length === 0)) return;
-      const bytes = this.convert(i, inputs[i]!);
-      if (hostRead) this.planner.setHostData(i, new Int32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4));
+    this.layout.graphInputs.forEach(({ input, wanted, used, hostRead, buffer }, i) => {
+      if (!wanted) return;
+      const bytes = this.convert(i, inputs[input]!);
+      if (hostRead) this.stepper.setHostData(i, new Int32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4));
       if (used && bytes.byteLength !== 0) writes.push({ buffer: this.buffers[buffer]!, bytes });
     });
     return writes;
   }
 
-  private convert(input: number, { given, label }: CallInput): Uint8Array {
-    const { dtype, checks } = this.layout.graphInputs[input]!;
-    const range: Range = { ...int32Range };
-    for (const { rows } of checks) {
-      range.lowest = 0;
-      range.highest = Math.min(range.highest, rows - 1);
-    }
-    const bytes = toDevice(given.data, dtype, range, (size) => this.memory(input, size));
-    if (!(bytes instanceof BadElement)) return bytes;
-    const { position, value, kind } = bytes;
-    const place = `${label}${placeOf(given.shape, position)}`;
-    if (kind !== "range") {
-      const wanted = kind === "fraction" ? "integers" : "numbers";
-      throw new NibbleError("invalid_argument", `${place} is ${String(value)}, but the program takes ${wanted}`);
-    }
-    const check = checks.findIndex(({ rows }) => value < 0 || value >= rows);
-    if (check >= 0 && BigInt.asIntN(64, BigInt(value)) === BigInt(value)) {
-      throw this.planner.badIndex(input, check, position, BigInt(value));
-    }
-    const wanted = dtype === "int32" ? "the 32 bits that the GPU has" : dtype;
-    throw new NibbleError("out_of_range", `${place} is ${value}, which does not fit ${wanted}`);
+  private convert(input: number, { data }: Given): Uint8Array {
+    const { dtype, lowest, highest } = this.layout.graphInputs[input]!;
+    const bytes = toDevice(data, dtype, { lowest, highest }, (size) => this.memory(input, size));
+    if (bytes instanceof BadElement) throw this.stepper.badElement(input, bytes);
+    return bytes;
   }
 
   /** Memory for an input's converted elements, kept from call to call. */
@@ -195,15 +160,6 @@ export class Executor {
       offset += Math.ceil(read.bytes / 16) * 16;
       return read;
     });
-  }
-
-  /** Kernels that the plan did not foresee. In the steady state there is nothing to wait for. */
-  private compileNew(step: number): Promise<void> | undefined {
-    const { view } = this.planner;
-    const at = view.getUint32(step + wire.atStep.newPipelines, true);
-    const count = view.getUint32(step + wire.atStep.newPipelines + 4, true);
-    for (let i = 0; i < count; ++i) this.pipelines.push(wire.readPipeline(view, at + i * wire.sizeofPipeline));
-    return this.compiled.length === this.pipelines.length ? undefined : this.compile();
   }
 
   /** Does the work, and waits until its results can be read. */
@@ -247,7 +203,7 @@ export class Executor {
     this.canFault = false;
     for (let i = 0; i < count; ++i) {
       const at = first + i * DISPATCH_WORDS;
-      if (this.pipelines[words[at + PIPELINE]!]!.reportsFaults) this.canFault = true;
+      if (this.resources.pipelines[words[at + PIPELINE]!]!.reportsFaults) this.canFault = true;
       if (!this.isBound(i, words, at)) this.groups[i] = this.bind(i, words, at);
     }
     const params = view.getUint32(step + wire.atStep.params, true);
@@ -268,7 +224,7 @@ export class Executor {
 
   private bind(i: number, words: Uint32Array, at: number): GPUBindGroup {
     this.groupKeys.set(words.subarray(at, at + DISPATCH_WORDS), i * DISPATCH_WORDS);
-    const { layout } = this.compiled[words[at + PIPELINE]!]!;
+    const { layout } = this.resources.compiled[words[at + PIPELINE]!]!;
     const ids = Array.from(words.subarray(at + BINDINGS, at + BINDINGS + words[at + BINDING_COUNT]!));
     const key = `${words[at + PIPELINE]} ${ids.join(" ")}`;
     let group = this.allGroups.get(key);
@@ -294,7 +250,7 @@ export class Executor {
     for (let i = 0; i < count; ++i) {
       const at = first + i * DISPATCH_WORDS;
       this.offset[0] = i * this.layout.paramsStride;
-      pass.setPipeline(this.compiled[words[at + PIPELINE]!]!.handle);
+      pass.setPipeline(this.resources.compiled[words[at + PIPELINE]!]!.handle);
       pass.setBindGroup(0, this.groups[i]!, this.offset, 0, 1);
       pass.dispatchWorkgroups(words[at + GRID]!, words[at + GRID + 1], words[at + GRID + 2]);
     }
@@ -322,7 +278,7 @@ export class Executor {
     const words = new Uint32Array(this.readback.getMappedRange(0, this.layout.faultWords * 4));
     if (words[0] === 0) return;
     this.faultSeen = true;
-    throw this.planner.fault(words[0]!, words[1]!, words[2]!, words[3]!);
+    throw this.stepper.fault(words[0]!, words[1]!, words[2]!, words[3]!);
   }
 
   private result(

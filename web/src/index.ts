@@ -1,15 +1,16 @@
-// Runs ExecuTorch programs on the GPU: open a device, load a program on it, run.
+// Runs ExecuTorch programs on the GPU: open a device, load a model on it, run.
 
 import { RangeCache } from "./cache.js";
 import { GpuDevice, open as openDevice } from "./device.js";
 import { NibbleError } from "./errors.js";
 import { Executor } from "./executor.js";
 import { Loader, planProgram } from "./loader.js";
+import { LoadedModel } from "./model.js";
 import { optionsRecord } from "./options.js";
 import { Planner, plannerModule } from "./planner.js";
-import { LoadedProgram } from "./program.js";
+import { Resources } from "./resources.js";
 import { openSource } from "./source.js";
-import type { Device, LoadOptions, OpenOptions, Program, ProgramSource } from "./types.js";
+import type { Device, LoadOptions, Model, OpenOptions, ProgramSource } from "./types.js";
 
 export { NibbleError, type ErrorCode } from "./errors.js";
 export type * from "./types.js";
@@ -20,7 +21,7 @@ export function open(options?: OpenOptions): Promise<Device> {
 }
 
 /** Loads a program: checks and plans it, and streams its weights to the GPU. */
-export async function load(from: ProgramSource, options: LoadOptions): Promise<Program> {
+export async function load(from: ProgramSource, options: LoadOptions): Promise<Model> {
   const { device } = options;
   if (!(device instanceof GpuDevice)) {
     throw new NibbleError("invalid_argument", "load() needs a device: pass { device: await open() }");
@@ -42,18 +43,22 @@ export async function load(from: ProgramSource, options: LoadOptions): Promise<P
     const [module, source] = await Promise.all([plannerModule(options.wasm), opening]);
     const planner = await Planner.create(module);
     const layout = await planProgram(source, planner, device.profile(), choices, stop.signal);
-    const executor = await Executor.make(device, planner, layout);
+    const resources = await Resources.make(device, planner, layout);
+    closing.push(() => resources.release());
+    // All memory is there before gigabytes are moved.
+    const executor = await Executor.make(resources);
     closing.push(() => executor.destroy());
-    const program = new LoadedProgram(device, planner, layout, executor, options);
+    const model = new LoadedModel(resources, executor, options);
     const cacheName = typeof options.cache === "string" ? options.cache : "nibble";
     const cache = options.cache === false ? undefined : await RangeCache.open(cacheName, source);
     const verify = options.verify ?? source.version?.certain === false;
     const onProgress = (loaded: number, total: number, cached: number): void =>
       options.onProgress?.({ loaded, total, cached, heapBytes: planner.heapBytes });
     const loader = new Loader(device, source, layout, executor.buffers, { cache, verify, onProgress }, stop.signal);
-    await Promise.all([executor.compile(), loader.run()]);
-    closing.pop(); // the program has it now
-    return program;
+    await Promise.all([resources.compile(), loader.run()]);
+    await resources.keepState(executor.buffers, loader.notZero);
+    closing.splice(-2); // the model has them now
+    return model;
   } catch (error) {
     throw options.signal?.aborted ? options.signal.reason : error;
   } finally {

@@ -80,6 +80,8 @@ export class Loader {
   private readonly total: number;
   private readonly spans: Span[];
   private readonly uploads = new Map<Constant, Upload[]>();
+  /** Buffers that did not get zeros alone. */
+  readonly notZero = new Set<number>();
   private pending = 0;
   private draining: Promise<void> | undefined;
   private lastBreath = performance.now();
@@ -142,7 +144,7 @@ export class Loader {
     span: Span,
     cache: RangeCache | undefined,
   ): Promise<{ isGood: boolean; bytes: number; fromCache: number }> {
-    const target = new Target(this.device, span, this.uploads, this.buffers);
+    const target = new Target(this.device, span, this.uploads, this.buffers, this.notZero);
     let at = span.offset;
     let fromCache = 0;
     while (cache && at < span.end) {
@@ -269,12 +271,20 @@ function narrowed(bytes: Uint8Array): Uint16Array {
 class Target {
   private readonly sinks: { constant: Constant; hash: Sha256; hashed: number; writers: Writer[] }[];
 
-  constructor(device: GpuDevice, span: Span, uploads: ReadonlyMap<Constant, Upload[]>, buffers: readonly GPUBuffer[]) {
+  constructor(
+    device: GpuDevice,
+    span: Span,
+    uploads: ReadonlyMap<Constant, Upload[]>,
+    buffers: readonly GPUBuffer[],
+    notZero: Set<number>,
+  ) {
     this.sinks = span.constants.map((constant) => ({
       constant,
       hash: new Sha256(),
       hashed: 0,
-      writers: uploads.get(constant)!.map((upload) => new Writer(device.handle.queue, buffers[upload.buffer]!, upload)),
+      writers: uploads
+        .get(constant)!
+        .map((upload) => new Writer(device.handle.queue, buffers[upload.buffer]!, upload, notZero)),
     }));
   }
 
@@ -313,6 +323,7 @@ class Writer {
     private readonly queue: GPUQueue,
     private readonly buffer: GPUBuffer,
     private readonly upload: Upload,
+    private readonly notZero: Set<number>,
   ) {
     this.at = upload.bufferOffset;
     this.tail = new Uint8Array(upload.narrow ? 8 : 4);
@@ -321,6 +332,8 @@ class Writer {
   /** `bytes` lie at `at` in the file; only those of the upload are taken. */
   write(bytes: Uint8Array, at: number): void {
     const part = cut(bytes, at, this.upload.fileOffset, this.upload.bytes);
+    const { buffer } = this.upload;
+    if (!this.notZero.has(buffer) && part.some((byte) => byte !== 0)) this.notZero.add(buffer);
     let start = 0;
     const unit = this.tail.length;
     while (this.held > 0 && this.held < unit && start < part.length) this.tail[this.held++] = part[start++]!;

@@ -6,9 +6,9 @@ import { System } from "./system.js";
 import type { WasmSource } from "./types.js";
 
 /** An address in the planner's memory; 0 is none. */
-type Address = number;
+export type Address = number;
 
-interface Exports {
+export interface Exports {
   memory: WebAssembly.Memory;
   _initialize(): void;
   nibble_wire_version(): number;
@@ -26,13 +26,15 @@ interface Exports {
   ): Address;
   nibble_program_blob(program: Address, bytes: Address, count: number): number;
   nibble_program_plan(program: Address, profile: Address, options: Address): Address;
+  nibble_program_name_input(program: Address, input: number, name: Address, nameBytes: number): void;
   nibble_session_new(program: Address): Address;
-  nibble_session_set_shape(session: Address, input: number, shape: Address): number;
-  nibble_session_set_int(session: Address, input: number, value: bigint): number;
+  nibble_session_free(session: Address): void;
+  nibble_session_given(session: Address, count: number): Address;
+  nibble_session_take(session: Address): Address;
   nibble_session_host_data(session: Address, input: number, count: number): Address;
   nibble_session_update(session: Address): Address;
   nibble_session_fault(session: Address, node: number, position: number, value: number, site: number): Address;
-  nibble_session_bad_index(session: Address, input: number, check: number, position: number, value: bigint): Address;
+  nibble_session_bad_element(session: Address, input: number, element: Address): Address;
 }
 
 let ownModule: Promise<WebAssembly.Module> | undefined;
@@ -71,13 +73,20 @@ async function compile(source: string | URL | BufferSource): Promise<WebAssembly
   }
 }
 
-/** What one program's planner knows, and what one session's calls do. */
+/** A text in the planner's memory. */
+export interface PlacedText {
+  at: Address;
+  bytes: number;
+}
+
+const encoder = new TextEncoder();
+
+/** What one program's planner knows. Its sessions are Steppers. */
 export class Planner {
   private readonly exports: Exports;
-  private readonly program: Address;
-  private session: Address = 0;
-  /** A record that the executor writes for the planner. */
-  private readonly scratch: Address;
+  readonly program: Address;
+  /** Room for a record that is written for the planner and read at once. */
+  readonly scratch: Address;
   private currentView: DataView;
   private currentWords: Uint32Array;
   private stopped: NibbleError | undefined;
@@ -90,7 +99,7 @@ export class Planner {
     this.currentView = new DataView(this.exports.memory.buffer);
     this.currentWords = new Uint32Array(this.exports.memory.buffer);
     this.program = this.exports.nibble_program_new();
-    this.scratch = this.exports.nibble_alloc(Math.max(wire.sizeofProfile, wire.sizeofShape));
+    this.scratch = this.exports.nibble_alloc(Math.max(wire.sizeofProfile, wire.sizeofBadElement));
   }
 
   static async create(module: WebAssembly.Module): Promise<Planner> {
@@ -143,11 +152,10 @@ export class Planner {
 
   /** The program; gives where the delegate's blob lies. */
   container(program: Uint8Array, method: string): wire.FileRange {
-    const name = new TextEncoder().encode(method);
     return this.withBytes(program, (at) =>
-      this.withBytes(name, (nameAt) => {
+      this.withTexts([method], ([name]) => {
         const range = this.call((e) =>
-          e.nibble_program_container(this.program, at, program.length, nameAt, name.length),
+          e.nibble_program_container(this.program, at, program.length, name!.at, name!.bytes),
         );
         return wire.readFileRange(this.view, range);
       }),
@@ -163,43 +171,18 @@ export class Planner {
       wire.writeOptions(memory, at, options);
       return this.call((e) => e.nibble_program_plan(this.program, this.scratch, at));
     });
-    const read = wire.readLayout(this.view, layout);
-    this.session = this.call((e) => e.nibble_session_new(this.program));
-    return read;
+    return wire.readLayout(this.view, layout);
   }
 
-  setShape(input: number, dims: readonly number[]): void {
-    wire.writeShape(this.view, this.scratch, { rank: dims.length, dims: dims as number[] });
-    this.call((e) => e.nibble_session_set_shape(this.session, input, this.scratch));
+  /** What errors call an input, before there is a session. */
+  nameInput(input: number, name: string): void {
+    this.withTexts([name], ([text]) => {
+      this.exports.nibble_program_name_input(this.program, input, text!.at, text!.bytes);
+    });
   }
 
-  setInt(input: number, value: bigint): void {
-    this.call((e) => e.nibble_session_set_int(this.session, input, value));
-  }
-
-  /** Elements of an input that the planner itself reads. */
-  setHostData(input: number, elements: Int32Array): void {
-    if (elements.length === 0) return;
-    const at = this.call((e) => e.nibble_session_host_data(this.session, input, elements.length));
-    new Int32Array(this.exports.memory.buffer, at, elements.length).set(elements);
-  }
-
-  /** Where the record of the next call lies, until the next call. */
-  update(): Address {
-    return this.call((e) => e.nibble_session_update(this.session));
-  }
-
-  /** The error that a shader reported. */
-  fault(node: number, position: number, value: number, site: number): NibbleError {
-    return this.error(this.call((e) => e.nibble_session_fault(this.session, node, position, value, site)));
-  }
-
-  /** The error for an index that lies outside the table of an input's check. */
-  badIndex(input: number, check: number, position: number, value: bigint): NibbleError {
-    return this.error(this.call((e) => e.nibble_session_bad_index(this.session, input, check, position, value)));
-  }
-
-  private error(at: Address): NibbleError {
+  /** What a record of a failure says. */
+  error(at: Address): NibbleError {
     const failure = wire.readFailure(this.view, at);
     return new NibbleError(failure.code, failure.message);
   }
@@ -210,7 +193,7 @@ export class Planner {
   }
 
   /** The result of a call, which is 0 when it failed. */
-  private call(run: (exports: Exports) => number): number {
+  call(run: (exports: Exports) => number): number {
     if (this.stopped) throw this.stopped;
     let result: number;
     try {
@@ -224,12 +207,26 @@ export class Planner {
     return result >>> 0;
   }
 
+  /** Frees something, unless there is nobody left to do so. */
+  free(run: (exports: Exports) => void): void {
+    if (!this.stopped) run(this.exports);
+  }
+
+  /** Lends the planner texts; an empty one lies nowhere. */
+  withTexts<T>(texts: readonly string[], use: (placed: readonly PlacedText[]) => T): T {
+    return this.borrow((memory) =>
+      use(texts.map((text) => (text === "" ? { at: 0, bytes: 0 } : this.place(memory, encoder.encode(text))))),
+    );
+  }
+
   private withBytes<T>(bytes: Uint8Array, use: (at: Address) => T): T {
-    return this.borrow((memory) => {
-      const at = memory.alloc(bytes.length);
-      this.bytes(at, bytes.length).set(bytes);
-      return use(at);
-    });
+    return this.borrow((memory) => use(this.place(memory, bytes).at));
+  }
+
+  private place(memory: wire.Memory, bytes: Uint8Array): PlacedText {
+    const at = memory.alloc(bytes.length);
+    this.bytes(at, bytes.length).set(bytes);
+    return { at, bytes: bytes.length };
   }
 
   /** Gives what `use` takes of the planner's memory back when it is done. */
@@ -237,14 +234,14 @@ export class Planner {
     const taken: Address[] = [];
     const alloc = (bytes: number): Address => {
       const at = this.exports.nibble_alloc(Math.max(bytes, 1)) >>> 0;
-      if (at === 0) throw new NibbleError("out_of_memory", `there is no memory for ${bytes} bytes of the program`);
+      if (at === 0) throw new NibbleError("out_of_memory", `the planner has no memory for ${bytes} bytes`);
       taken.push(at);
       return at;
     };
     try {
       return use({ view: () => this.view, alloc });
     } finally {
-      if (!this.stopped) for (const at of taken) this.exports.nibble_free(at);
+      for (const at of taken) this.free((e) => e.nibble_free(at));
     }
   }
 }

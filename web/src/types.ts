@@ -68,12 +68,12 @@ export interface Device {
   readonly handle: GPUDevice;
   /** Resolves, once, when the device is gone; every later call on it fails with this error. */
   readonly lost: Promise<NibbleError>;
-  /** Gives the GPU back. Programs on the device end with a `device_lost` error. */
+  /** Gives the GPU back. Models on the device end with a `device_lost` error. */
   destroy(): void;
 }
 
-/** A program with its weights on the GPU. */
-export interface Program {
+/** A program's weights and kernels on a GPU, with a session of its own. */
+export interface Model {
   readonly device: Device;
   readonly method: string;
   readonly inputs: readonly ValueInfo[];
@@ -82,12 +82,26 @@ export interface Program {
   readonly constants: Readonly<Record<string, ConstantValue>>;
   /** Size of the planner's memory, which weights never enter. */
   readonly heapBytes: number;
+  /** Runs the program in the model's own session. */
+  run(inputs: Inputs): Promise<Record<string, Tensor>>;
+  /** A further session, which shares weights and kernels and has its own state, as it is in the program. */
+  session(): Promise<Session>;
+  /**
+   * Gives the memory of its own session back, and that of the weights as soon as no other session needs them. Calls on
+   * the model that are not done yet, and later ones, fail.
+   */
+  dispose(): void;
+}
+
+/** One user's state of a model. */
+export interface Session {
+  readonly model: Model;
   /**
    * Runs the program. Calls are made one after the other, in the order in which they came; the arrays must not change
    * until the call is done.
    */
   run(inputs: Inputs): Promise<Record<string, Tensor>>;
-  /** Gives the GPU memory back. Calls that are not done yet, and later ones, fail. */
+  /** Gives the session's memory back. Calls that are not done yet, and later ones, fail. */
   dispose(): void;
 }
 

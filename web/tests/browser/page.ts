@@ -44,7 +44,7 @@ const calls = {
     const stop = new AbortController();
     let seen: Nibble.Progress | undefined;
     try {
-      const program = await nibble.load(`${base}/${path}`, {
+      const model = await nibble.load(`${base}/${path}`, {
         device: gpu,
         signal: stop.signal,
         onProgress: (progress) => {
@@ -52,7 +52,7 @@ const calls = {
           if (progress.loaded >= (options.stopAt ?? Infinity)) stop.abort();
         },
       });
-      const out = await program.run([[7]]);
+      const out = await model.run([[7]]);
       if (options.lose) gpu.handle.destroy();
       return { total: seen!.total, cached: seen!.cached, row: Array.from(out.output0!.data as Float32Array) };
     } catch (error) {

@@ -22,8 +22,8 @@ test("no_webgpu_is_an_error_of_its_own", async () => {
 
 test("program_comes_from_a_path", async () => {
   const device = await env.nibble.open(env.options);
-  const program = await env.nibble.load(`${programs}/q4_dynamic_length/model.pte`, { device });
-  assert.deepEqual((await program.run([[1, 2]])).output0?.shape, [1, 2, 96]);
+  const model = await env.nibble.load(`${programs}/q4_dynamic_length/model.pte`, { device });
+  assert.deepEqual((await model.run([[1, 2]])).output0?.shape, [1, 2, 96]);
   const none = env.nibble.load(`${programs}/none.pte`, { device });
   await assert.rejects(none, { code: "io", message: /none\.pte cannot be read/ });
   device.destroy();

@@ -60,25 +60,25 @@ export async function runCase(env: Environment, device: Nibble.Device, one: Case
     }
     return;
   }
-  const program = await loading;
+  const model = await loading;
   try {
     for (let call = 0; call < one.calls; ++call) {
       const inputs = await Promise.all(
         Array.from({ length: one.inputs }, (_, i) => fetchNpy(`${folder}/in${call}_${i}.npy`)),
       );
-      const given = inputs.map((array, i) => asInput(array, program.inputs[i]!.isInteger));
-      const results = await program.run(given);
+      const given = inputs.map((array, i) => asInput(array, model.inputs[i]!.isInteger));
+      const results = await model.run(given);
       const names = Object.keys(results);
       if (names.length !== one.outputs) throw new CaseFailure(`${one.name}: ${names.length} outputs`);
       for (const [i, name] of names.entries()) {
         const wanted = await fetchNpy(`${folder}/torch${call}_${i}.npy`);
         const where = `${one.name}, call ${call}, output ${i}`;
-        if (program.outputs[i]!.dtype !== wanted.dtype) throw new CaseFailure(`${where}: ${program.outputs[i]!.dtype}`);
+        if (model.outputs[i]!.dtype !== wanted.dtype) throw new CaseFailure(`${where}: ${model.outputs[i]!.dtype}`);
         compare(where, results[name]!, wanted, one);
       }
     }
   } finally {
-    program.dispose();
+    model.dispose();
   }
 }
 
@@ -134,25 +134,26 @@ export async function failureOf(env: Environment, promise: Promise<unknown>): Pr
 
 /** Makes the call of a sentence, and a good one after it. */
 export async function runSentence(env: Environment, device: Nibble.Device, one: Sentence): Promise<void> {
-  const program = await env.nibble.load(`${env.base}/files/programs/${one.program}/model.pte`, {
+  const model = await env.nibble.load(`${env.base}/files/programs/${one.program}/model.pte`, {
     device,
     cache: false,
   });
   try {
-    const error = await failureOf(env, program.run(one.inputs.map(wrongInput)));
+    const error = await failureOf(env, model.run(one.inputs.map(wrongInput)));
     if (error.code !== one.code || error.message !== one.message) {
       throw new CaseFailure(`${one.name}: ${error.code}: ${error.message}\nwanted: ${one.code}: ${one.message}`);
     }
-    const good = program.inputs.map(({ shape, dtype }) => wrongInput({ shape, dtype }));
-    await program.run(good);
+    const good = model.inputs.map(({ shape, dtype }) => wrongInput({ shape, dtype }));
+    await model.run(good);
   } finally {
-    program.dispose();
+    model.dispose();
   }
 }
 
 const makers: Record<string, (count: number) => Nibble.InputData> = {
   int64: (count) => new BigInt64Array(count),
   int32: (count) => new Int32Array(count),
+  uint32: (count) => new Uint32Array(count),
   float32: (count) => new Float32Array(count),
 };
 

@@ -41,11 +41,11 @@ export async function runIds(
   from: Nibble.ProgramSource,
   options: Partial<Nibble.LoadOptions> & { device: Nibble.Device },
 ): Promise<Nibble.Tensor> {
-  const program = await env.nibble.load(from, { cache: false, ...options });
+  const model = await env.nibble.load(from, { cache: false, ...options });
   try {
-    return (await program.run([ids])).output0!;
+    return (await model.run([ids])).output0!;
   } finally {
-    program.dispose();
+    model.dispose();
   }
 }
 

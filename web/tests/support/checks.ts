@@ -4,6 +4,7 @@ import type * as Nibble from "../../src/index.js";
 import { failureOf, fetchNpy } from "./cases.js";
 import { address, type Check, ids, isGood, must, onDevice, runIds, same, says } from "./check.js";
 import { loadingChecks } from "./loading_checks.js";
+import { sessionChecks } from "./session_checks.js";
 
 const callChecks: Record<string, Check> = {
   device_tells_its_name_and_kind: (env) =>
@@ -18,24 +19,24 @@ const callChecks: Record<string, Check> = {
     says(await failureOf(env, env.nibble.open({ gpu })), "no_adapter", "no adapter");
   },
 
-  program_tells_its_inputs_and_outputs: (env) =>
+  model_tells_its_inputs_and_outputs: (env) =>
     onDevice(env, async (device) => {
-      const program = await env.nibble.load(address(env, "q4_dynamic_two"), { device, cache: false });
-      const { inputs, outputs } = program;
+      const model = await env.nibble.load(address(env, "q4_dynamic_two"), { device, cache: false });
+      const { inputs, outputs } = model;
       same(inputs, [{ name: "input0", dtype: "int64", shape: [5, 64], dynamic: true, isInteger: false }], "inputs");
       same(
         outputs.map(({ name, dtype, shape }) => [name, dtype, shape]),
         [["output0", "float32", [5, 64, 64]]],
         "",
       );
-      same(program.method, "forward", "the method");
+      same(model.method, "forward", "the method");
     }),
 
   inputs_come_by_name_or_in_order_and_in_many_types: (env) =>
     onDevice(env, async (device) => {
       const from = address(env, "q4_dynamic_length");
       const names = { inputs: ["ids"], outputs: ["rows"] };
-      const program = await env.nibble.load(from, { device, cache: false, ...names });
+      const model = await env.nibble.load(from, { device, cache: false, ...names });
       const wanted = await fetchNpy(`${env.base}/files/programs/q4_dynamic_length/torch0_0.npy`);
       const given = await fetchNpy(`${env.base}/files/programs/q4_dynamic_length/in0_0.npy`);
       const numbers = Array.from(given.data as BigInt64Array, Number);
@@ -48,7 +49,7 @@ const callChecks: Record<string, Check> = {
         [{ data: numbers, shape: [1, 5] }],
       ];
       for (const way of ways) {
-        const { rows } = await program.run(way);
+        const { rows } = await model.run(way);
         same(rows!.shape, [1, 5, 96], "the shape");
         same(Array.from(rows!.data as Float32Array), Array.from(wanted.data as Float32Array), "the rows");
       }
@@ -57,12 +58,12 @@ const callChecks: Record<string, Check> = {
   wrong_names_are_told: (env) =>
     onDevice(env, async (device) => {
       const from = address(env, "forced_half");
-      const program = await env.nibble.load(from, { device, cache: false, inputs: ["a", "b"] });
+      const model = await env.nibble.load(from, { device, cache: false, inputs: ["a", "b"] });
       const a = { data: new Float32Array(15), shape: [3, 5] };
-      says(await failureOf(env, program.run({ a })), "invalid_argument", "input b is not given", "takes a, b");
-      const more = program.run({ a, b: new Float32Array(5), c: a });
+      says(await failureOf(env, model.run({ a })), "invalid_argument", "input b is not given", "takes a, b");
+      const more = model.run({ a, b: new Float32Array(5), c: a });
       says(await failureOf(env, more), "invalid_argument", "no input c", "takes a, b");
-      says(await failureOf(env, program.run({ a, b: new Int32Array(5) })), "invalid_argument", "input b is int32");
+      says(await failureOf(env, model.run({ a, b: new Int32Array(5) })), "invalid_argument", "input b is int32");
       const names = env.nibble.load(from, { device, cache: false, inputs: ["a"] });
       says(await failureOf(env, names), "invalid_argument", "1 name is given for the inputs", "has 2");
       const twice = env.nibble.load(from, { device, cache: false, inputs: ["a", "a"] });
@@ -71,19 +72,63 @@ const callChecks: Record<string, Check> = {
 
   plain_numbers_are_checked: (env) =>
     onDevice(env, async (device) => {
-      const program = await env.nibble.load(address(env, "q4_computed_ids"), { device, cache: false });
-      says(await failureOf(env, program.run([[1, 2.5]])), "invalid_argument", "input 0[0, 1] is 2.5", "integers");
-      says(await failureOf(env, program.run([[2 ** 40]])), "out_of_range", "input 0[0, 0] is 1099511627776");
-      says(await failureOf(env, program.run([[1, NaN]])), "invalid_argument", "input 0[0, 1] is NaN");
-      same((await program.run([[1, 2]])).output0!.shape, [1, 2, 64], "the shape after errors");
+      const model = await env.nibble.load(address(env, "q4_computed_ids"), { device, cache: false });
+      says(await failureOf(env, model.run([[1, 2.5]])), "invalid_argument", "input 0[0, 1] is 2.5", "integers");
+      says(await failureOf(env, model.run([[2 ** 40]])), "out_of_range", "input 0[0, 0] is 1099511627776");
+      says(await failureOf(env, model.run([[1, NaN]])), "invalid_argument", "input 0[0, 1] is NaN");
+      same((await model.run([[1, 2]])).output0!.shape, [1, 2, 64], "the shape after errors");
       const two = await env.nibble.load(address(env, "q4_dynamic_two"), { device, cache: false });
-      says(await failureOf(env, two.run([[1, 2]])), "invalid_argument", "pass { data, shape }");
+      says(
+        await failureOf(env, two.run([[1, 2]])),
+        "invalid_argument",
+        "input 0 has 2 elements, but no shape",
+        "at most [5, 64]",
+      );
+    }),
+
+  values_that_are_no_inputs_are_told: (env) =>
+    onDevice(env, async (device) => {
+      const model = await env.nibble.load(address(env, "q4_dynamic_length"), { device, cache: false, inputs: ["ids"] });
+      const told = async (input: unknown): Promise<string> =>
+        (await failureOf(env, model.run([input as Nibble.Input]))).message;
+      for (const nothing of [null, undefined, "ids", {}, { data: [1, 2] }, { data: "1", shape: [1] }]) {
+        same(
+          await told(nothing),
+          "input ids is neither a typed array, nor a list of numbers, nor { data, shape }",
+          "it",
+        );
+      }
+      same(
+        await told({ data: [1, 2], shape: [1, 1.5] }),
+        "input ids has shape [1, 1.5], but sizes are whole numbers",
+        "",
+      );
+      same(await told({ data: [1], shape: Array(9).fill(1) }), "input ids has 9 dimensions, but the most is 8", "");
+      same(await told(new Uint32Array(2)), "input ids is uint32, but the program takes int32 or int64", "");
+      same(
+        await told(new DataView(new ArrayBuffer(8))),
+        "input ids is dataview, but the program takes int32 or int64",
+        "",
+      );
+      same(await told(1.5), "input ids is a number, but the program takes a tensor of shape [1, 64]", "");
+      same(
+        await told({ data: [1, 2, 3], shape: [1, 2] }),
+        "input ids has shape [1, 2] and takes 2 elements, but 3 are given",
+        "",
+      );
+      same(
+        await told({ data: [1], shape: [1, -1] }),
+        "input ids has shape [1, -1], but the program takes at most [1, 64]",
+        "",
+      );
+      same(await told([1, "2"]), "input ids[0, 1] is 2, but the program takes numbers", "");
+      same((await model.run([[1, 2]])).output0!.shape, [1, 2, 96], "the shape after errors");
     }),
 
   integers_come_as_int64: (env) =>
     onDevice(env, async (device) => {
-      const program = await env.nibble.load(address(env, "sym_results"), { device, cache: false });
-      const out = await program.run([{ data: new Float32Array(24), shape: [2, 3, 4] }]);
+      const model = await env.nibble.load(address(env, "sym_results"), { device, cache: false });
+      const out = await model.run([{ data: new Float32Array(24), shape: [2, 3, 4] }]);
       same(
         [out.output1, out.output2, out.output3].map((one) => one!.data[0]),
         [4n, 4n, 2n],
@@ -93,33 +138,33 @@ const callChecks: Record<string, Check> = {
 
   calls_are_made_in_order: (env) =>
     onDevice(env, async (device) => {
-      const program = await env.nibble.load(address(env, "state_counts"), { device, cache: false });
-      const calls = Array.from({ length: 5 }, () => program.run([new Int32Array(4)]));
+      const model = await env.nibble.load(address(env, "state_counts"), { device, cache: false });
+      const calls = Array.from({ length: 5 }, () => model.run([new Int32Array(4)]));
       const values = (await Promise.all(calls)).map((out) => (out.output0!.data as Int32Array)[0]);
       same(values, [1, 2, 3, 4, 5], "a counter in the program");
     }),
 
-  programs_do_not_disturb_each_other: (env) =>
+  models_do_not_disturb_each_other: (env) =>
     onDevice(env, async (device) => {
       const names = ["q4_dynamic_length", "q4_mean", "embedding_dynamic"];
       const loading = names.map((name) => env.nibble.load(address(env, name), { device, cache: false }));
-      const programs = await Promise.all(loading);
+      const models = await Promise.all(loading);
       const few = new BigInt64Array([1n, 2n]);
       const alone: string[] = [];
-      for (const program of programs) alone.push(String((await program.run([few])).output0!.data));
-      const calls = [0, 1, 2, 0, 1, 2].map((i) => programs[i]!.run([few]));
+      for (const model of models) alone.push(String((await model.run([few])).output0!.data));
+      const calls = [0, 1, 2, 0, 1, 2].map((i) => models[i]!.run([few]));
       const together = (await Promise.all(calls)).map((out) => String(out.output0!.data));
       same(together, [...alone, ...alone], "what they give together");
     }),
 
-  disposed_program_says_so: (env) =>
+  disposed_model_says_so: (env) =>
     onDevice(env, async (device) => {
-      const program = await env.nibble.load(address(env, "q4_mean"), { device, cache: false });
-      const running = failureOf(env, program.run([ids]));
-      program.dispose();
-      says(await running, "invalid_argument", "disposed");
-      says(await failureOf(env, program.run([ids])), "invalid_argument", "disposed");
-      program.dispose();
+      const model = await env.nibble.load(address(env, "q4_mean"), { device, cache: false });
+      const running = failureOf(env, model.run([ids]));
+      model.dispose();
+      says(await running, "invalid_argument", "the model is disposed: load it again");
+      says(await failureOf(env, model.run([ids])), "invalid_argument", "the model is disposed");
+      model.dispose();
       await isGood(env, await runIds(env, address(env, "q4_dynamic_length"), { device }));
     }),
 
@@ -151,31 +196,31 @@ const callChecks: Record<string, Check> = {
       const error = await failureOf(env, env.nibble.load(address(env, "q4_mean"), { device, cache: false }));
       says(error, "gpu", "compiling the kernel", device.name);
       handle.createShaderModule = make;
-      const program = await env.nibble.load(address(env, "q4_mean"), { device, cache: false });
-      same((await program.run([ids])).output0!.shape, [1, 1, 256], "the shape after that");
+      const model = await env.nibble.load(address(env, "q4_mean"), { device, cache: false });
+      same((await model.run([ids])).output0!.shape, [1, 1, 256], "the shape after that");
     }),
 
   error_that_nobody_waited_for_is_not_lost: (env) =>
     onDevice(env, async (device) => {
-      const program = await env.nibble.load(address(env, "q4_mean"), { device, cache: false });
+      const model = await env.nibble.load(address(env, "q4_mean"), { device, cache: false });
       const told = new Promise((resolve) => device.handle.addEventListener("uncapturederror", resolve));
       device.handle.createBuffer({ size: 16, usage: 0xffff });
       device.handle.queue.submit([]);
       await told;
-      says(await failureOf(env, program.run([ids])), "gpu", "the GPU reported an error");
+      says(await failureOf(env, model.run([ids])), "gpu", "the GPU reported an error");
     }),
 
   lost_device_ends_calls_with_one_error: async (env) => {
     const device = await env.nibble.open(env.options);
-    const program = await env.nibble.load(address(env, "q4_mean"), { device, cache: false });
-    await program.run([ids]);
-    const running = failureOf(env, program.run([ids]));
+    const model = await env.nibble.load(address(env, "q4_mean"), { device, cache: false });
+    await model.run([ids]);
+    const running = failureOf(env, model.run([ids]));
     await Promise.resolve();
     device.handle.destroy();
     says(await running, "device_lost", "is lost");
     const lost = await device.lost;
     says(lost, "device_lost", device.name);
-    must((await failureOf(env, program.run([ids]))) === lost, "later calls fail with the same error");
+    must((await failureOf(env, model.run([ids]))) === lost, "later calls fail with the same error");
     const again = env.nibble.load(address(env, "q4_mean"), { device, cache: false });
     must((await failureOf(env, again)) === lost, "later loads fail with the same error");
     await onDevice(env, async (other) =>
@@ -184,4 +229,4 @@ const callChecks: Record<string, Check> = {
   },
 };
 
-export const checks: Record<string, Check> = { ...loadingChecks, ...callChecks };
+export const checks: Record<string, Check> = { ...loadingChecks, ...callChecks, ...sessionChecks };

@@ -35,14 +35,14 @@ export const loadingChecks: Record<string, Check> = {
       }
       // Large enough for several requests, and for a pass that outgrows the first answer.
       for (const kind of ["files", "whole"]) {
-        const program = await env.nibble.load(address(env, "q4_mean", kind), { device, cache: false, verify: true });
-        same((await program.run([ids])).output0!.shape, [1, 1, 256], "the shape");
+        const model = await env.nibble.load(address(env, "q4_mean", kind), { device, cache: false, verify: true });
+        same((await model.run([ids])).output0!.shape, [1, 1, 256], "the shape");
       }
     }),
 
   what_is_no_program_is_refused: (env) =>
     onDevice(env, async (device) => {
-      const load = (from: Nibble.ProgramSource): Promise<Nibble.Program> =>
+      const load = (from: Nibble.ProgramSource): Promise<Nibble.Model> =>
         env.nibble.load(from, { device, cache: false });
       says(await failureOf(env, load(`${env.base}/files/nowhere.pte`)), "io", "nowhere.pte", "404");
       says(await failureOf(env, load("http://localhost:1/x.pte")), "io", "localhost:1");
@@ -75,13 +75,13 @@ export const loadingChecks: Record<string, Check> = {
 
   planner_must_be_the_right_one: (env) =>
     onDevice(env, async (device) => {
-      const load = (wasm: Nibble.WasmSource): Promise<Nibble.Program> =>
+      const load = (wasm: Nibble.WasmSource): Promise<Nibble.Model> =>
         env.nibble.load(address(env, "mul"), { device, cache: false, wasm });
       const empty = Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0);
       says(await failureOf(env, load(empty)), "invalid_argument", "not Nibble's planner");
       says(await failureOf(env, load(`${env.base}/files/dist/none.wasm`)), "io", "none.wasm", "404");
-      const program = await load(`${env.base}/files/dist/nibble.wasm`);
-      program.dispose();
+      const model = await load(`${env.base}/files/dist/nibble.wasm`);
+      model.dispose();
     }),
 
   truncated_file_is_told: (env) =>
@@ -178,12 +178,12 @@ export const loadingChecks: Record<string, Check> = {
         peak = Math.max(peak, progress.heapBytes);
         total = progress.total;
       };
-      const program = await env.nibble.load(address(env, "q4_llama_group_32"), { device, cache: false, onProgress });
-      const { output0 } = await program.run([new BigInt64Array([128255n])]);
+      const model = await env.nibble.load(address(env, "q4_llama_group_32"), { device, cache: false, onProgress });
+      const { output0 } = await model.run([new BigInt64Array([128255n])]);
       same(output0!.shape, [1, 1, 2048], "the shape");
-      peak = Math.max(peak, program.heapBytes);
+      peak = Math.max(peak, model.heapBytes);
       must(total >= (128256 * 2048) / 2, `${total} bytes of weights are a table of 131 MB`);
       must(peak < 16e6, `the planner's memory, ${peak} bytes at its peak, is below 16 MB`);
-      program.dispose();
+      model.dispose();
     }),
 };

@@ -1,15 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import {
-  BadElement,
-  converts,
-  dtypeOf,
-  fromDevice,
-  halfFromNumber,
-  int32Range,
-  numberFromHalf,
-  toDevice,
-} from "../../src/convert.js";
+import { BadElement, fromDevice, halfFromNumber, int32Range, numberFromHalf, toDevice } from "../../src/convert.js";
 import type { DType, InputData } from "../../src/types.js";
 
 const memory = (bytes: number): ArrayBuffer => new ArrayBuffer(bytes);
@@ -124,34 +115,4 @@ test("results_are_arrays_of_their_own_and_of_the_callers_type", () => {
   assert.deepEqual([...fromDevice("float16", halves, "float16", 2)], [1, -2]);
   assert.deepEqual([...fromDevice("float16", halves, "float32", 2)], [1, -2]);
   assert.equal(fromDevice("float32", new Uint8Array(0), "float32", 0).length, 0);
-});
-
-test("types_convert_as_on_the_desktop", () => {
-  assert.equal(dtypeOf(new BigInt64Array(1)), "int64");
-  assert.equal(dtypeOf(new Uint8ClampedArray(1)), "uint8");
-  assert.equal(dtypeOf([1]), "numbers");
-  const accepted: Record<string, string[]> = {
-    int32: ["int32", "int64"],
-    float32: ["float16", "float32", "float64"],
-    float16: ["float16", "float32", "float64"],
-    bool: ["bool", "uint8"],
-    uint8: ["uint8"],
-    int8: ["int8"],
-  };
-  for (const [to, from] of Object.entries(accepted)) {
-    for (const host of [
-      "bool",
-      "uint8",
-      "int8",
-      "int32",
-      "int64",
-      "float16",
-      "float32",
-      "float64",
-      "uint64",
-      "uint32",
-    ]) {
-      assert.equal(converts(to as DType, host), from.includes(host), `${host} for ${to}`);
-    }
-  }
 });

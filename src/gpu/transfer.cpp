@@ -1,0 +1,109 @@
+// The executor's side that faces the caller: elements go in and come out here. What may be passed is the Boundary's
+// decision.
+#include <algorithm>
+#include <new>
+
+#include "gpu/executor.hpp"
+
+namespace nibble::gpu {
+namespace {
+
+GivenInput given_of(const HostTensor& tensor) {
+  if (tensor.is_int) {
+    GivenInput number{.kind = GivenInput::Kind::number, .word = tensor.word};
+    if (tensor.word.empty()) number.integer = tensor.integer;
+    return number;
+  }
+  GivenInput given{.dtype = tensor.dtype, .word = tensor.word, .shape = tensor.shape};
+  if (tensor.data == nullptr) {
+    given.count = 0;
+    return given;
+  }
+  const Size count = Size::of(tensor.shape);
+  if (count.valid() && count.unchecked() == 1 && (tensor.dtype == DType::i64 || tensor.dtype == DType::i32)) {
+    std::int64_t only = 0;
+    // As if from an int32 tensor on the device: that is what widens, and int64 stays as it is.
+    from_device(tensor.dtype, tensor.data, DType::i64, &only, 1);
+    given.integer = only;
+  }
+  return given;
+}
+
+}  // namespace
+
+Result<std::byte*> HostMemory::take(std::uint64_t bytes) {
+  if (bytes > capacity_) {
+    capacity_ = 0;
+    memory_.reset(new (std::nothrow) std::byte[bytes]);
+    if (memory_ == nullptr) return fail(ErrorCode::out_of_memory, "there is no memory for {} bytes of an input", bytes);
+    capacity_ = bytes;
+  }
+  return memory_.get();
+}
+
+Status Executor::set_inputs(std::span<const HostTensor> inputs) {
+  ready_ = false;
+  given_.clear();
+  for (const auto& tensor : inputs) given_.push_back(given_of(tensor));
+  TRY(boundary_->take(given_, taken_));
+  TRY(boundary_->set(stepper_, taken_));
+  writes_.clear();
+  for (std::size_t i = 0; i < layout_.inputs.size(); ++i) {
+    if (boundary_->wants_elements(i)) TRY(take_data(i, inputs[boundary_->method_input(i)]));
+  }
+  TRY(stepper_.update());
+  TRY(write_inputs());
+  ready_ = true;
+  return {};
+}
+
+Status Executor::take_data(std::size_t input, const HostTensor& tensor) {
+  const auto& desc = layout_.inputs[input];
+  const auto count = static_cast<std::uint64_t>(tensor.shape.numel());
+  const std::uint64_t bytes = count * size_of(desc.dtype);
+  const std::uint64_t padded = Size(bytes).align_up(4).unchecked();
+  const Range range = boundary_->range(input);
+  const bool as_is = tensor.dtype == desc.dtype && desc.dtype != DType::boolean && padded == bytes && !desc.host_read;
+
+  const void* data = tensor.data;
+  std::optional<BadElement> bad;
+  if (as_is) {
+    if (!desc.checks.empty()) bad = find_outside(tensor.dtype, tensor.data, count, range);
+  } else {
+    TRY_ASSIGN(std::byte * memory, converted_[input].take(std::max<std::uint64_t>(padded, 4)));
+    bad = to_device(tensor.dtype, tensor.data, desc.dtype, memory, count, range);
+    std::fill(memory + bytes, memory + padded, std::byte{0});
+    if (desc.host_read) stepper_.set_host_data(input, {reinterpret_cast<const std::int32_t*>(memory), count});
+    data = memory;
+  }
+  if (bad) return std::unexpected(boundary_->bad_element(stepper_, input, *bad));
+  if (desc.used && padded != 0) writes_.push_back({input, data, padded});
+  return {};
+}
+
+Status Executor::write_inputs() {
+  if (writes_.empty()) return {};
+  Section section(device_, Section::Catch::validation);
+  for (const auto& write : writes_) {
+    auto* buffer = buffers_.raw[layout_.inputs[write.input].buffer];
+    wgpu().QueueWriteBuffer(device_.queue(), buffer, 0, write.data, write.bytes);
+  }
+  return section.close("handing the inputs to the GPU");
+}
+
+void Executor::plan_reads(std::span<const HostOutput> outputs) {
+  reads_.clear();
+  // The faults lie first, so that a small call maps little, however large its outputs may get.
+  std::uint64_t offset = kFaultWords * 4;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const auto& desc = layout_.outputs[i];
+    if (outputs[i].data == nullptr || desc.is_symint) continue;
+    const auto count = static_cast<std::uint64_t>(stepper_.output_shape(i).numel());
+    if (count == 0) continue;
+    reads_.push_back({i, offset, count});
+    offset += Size(count * size_of(desc.dtype)).align_up(16).unchecked();
+  }
+  reads_end_ = offset;
+}
+
+}  // namespace nibble::gpu

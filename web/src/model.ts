@@ -1,0 +1,102 @@
+// A program with its weights on a device: what it takes and gives, its own session, and further ones.
+
+import type { Layout } from "#wire";
+import { NibbleError } from "./errors.js";
+import { Executor } from "./executor.js";
+import type { GpuDevice } from "./device.js";
+import { dimsOf } from "./inputs.js";
+import type { Resources } from "./resources.js";
+import { LoadedSession } from "./session.js";
+import type { ConstantValue, Inputs, Model, Names, Session, Tensor, ValueInfo } from "./types.js";
+
+export class LoadedModel implements Model {
+  readonly device: GpuDevice;
+  readonly method: string;
+  readonly inputs: readonly ValueInfo[];
+  readonly outputs: readonly ValueInfo[];
+  readonly constants: Readonly<Record<string, ConstantValue>>;
+  /** What errors call the inputs. */
+  readonly labels: readonly string[];
+  private readonly own: LoadedSession;
+  private disposed = false;
+
+  /** `executor` is that of the model's own session. */
+  constructor(
+    readonly resources: Resources,
+    executor: Executor,
+    names: Names,
+  ) {
+    const { layout, planner } = resources;
+    this.device = resources.device;
+    this.method = layout.method;
+    this.inputs = describe(layout.inputs, "input", names.inputs);
+    this.outputs = describe(layout.outputs, "output", names.outputs);
+    this.constants = Object.fromEntries(layout.constantMethods.map(({ name, values }) => [name, valueOf(values)]));
+    names.inputs?.forEach((name, i) => planner.nameInput(i, name));
+    this.labels = this.inputs.map(({ name }, i) => `input ${names.inputs ? name : i}`);
+    this.own = new LoadedSession(this, executor, "the model is disposed: load it again");
+  }
+
+  get heapBytes(): number {
+    return this.resources.planner.heapBytes;
+  }
+
+  run(inputs: Inputs): Promise<Record<string, Tensor>> {
+    return this.own.run(inputs);
+  }
+
+  async session(): Promise<Session> {
+    this.checkDisposed();
+    this.device.check();
+    const executor = await Executor.make(this.resources);
+    const session = new LoadedSession(this, executor, "the session is disposed: make another");
+    try {
+      this.checkDisposed();
+      await this.resources.beginState(executor.buffers);
+      return session;
+    } catch (error) {
+      session.dispose();
+      throw error;
+    }
+  }
+
+  dispose(): void {
+    if (this.disposed) return;
+    this.disposed = true;
+    this.own.dispose();
+    this.resources.release();
+  }
+
+  private checkDisposed(): void {
+    if (this.disposed) throw new NibbleError("invalid_argument", "the model is disposed: load it again");
+  }
+}
+
+function describe(
+  values: Layout["inputs"] | Layout["outputs"],
+  kind: "input" | "output",
+  names: readonly string[] | undefined,
+): ValueInfo[] {
+  if (names && names.length !== values.length) {
+    const verb = names.length === 1 ? "name is" : "names are";
+    throw new NibbleError(
+      "invalid_argument",
+      `${names.length} ${verb} given for the ${kind}s, but the program has ${values.length}`,
+    );
+  }
+  const twice = names?.find((name, i) => names.indexOf(name) !== i);
+  if (twice !== undefined) throw new NibbleError("invalid_argument", `two ${kind}s are named ${twice}`);
+  return values.map(({ isInt, dtype, shape, dynamic }, i) => ({
+    name: names?.[i] ?? `${kind}${i}`,
+    dtype,
+    shape: dimsOf(shape),
+    dynamic,
+    isInteger: isInt,
+  }));
+}
+
+/** Constant methods return a value or several, each as JSON. */
+function valueOf(values: readonly string[]): ConstantValue {
+  const parsed = values.map((value) => JSON.parse(value) as ConstantValue);
+  return parsed.length === 1 ? parsed[0]! : parsed;
+}

@@ -1,0 +1,99 @@
+// One user's state of a model, and its calls, one after the other.
+
+import type { Layout, TakenInput } from "#wire";
+import { messageOf, NibbleError } from "./errors.js";
+import type { Executor } from "./executor.js";
+import { describeInputs, dimsOf, type Given } from "./inputs.js";
+import type { LoadedModel } from "./model.js";
+import type { DType, Inputs, Session, Tensor, TensorData, ValueInfo } from "./types.js";
+
+export class LoadedSession implements Session {
+  private readonly layout: Layout;
+  /** Per output of the graph: as what the caller gets it. */
+  private readonly hosts: readonly (DType | undefined)[];
+  private last: Promise<unknown> = Promise.resolve();
+  private disposed = false;
+
+  constructor(
+    readonly model: LoadedModel,
+    private readonly executor: Executor,
+    /** What a call says once this is disposed. */
+    private readonly gone: string,
+  ) {
+    this.layout = model.resources.layout;
+    this.hosts = this.layout.graphOutputs.map(
+      (_, i) => this.layout.outputs.find(({ kind, index }) => kind === "graph" && index === i)?.dtype,
+    );
+  }
+
+  run(inputs: Inputs): Promise<Record<string, Tensor>> {
+    const call = this.last.then(() => this.call(inputs));
+    this.last = call.catch(() => undefined);
+    return call;
+  }
+
+  dispose(): void {
+    if (this.disposed) return;
+    this.disposed = true;
+    this.executor.destroy();
+    // A call that is under way still reads what the planner told it.
+    this.last = this.last.then(() => this.executor.free());
+  }
+
+  private async call(inputs: Inputs): Promise<Record<string, Tensor>> {
+    this.checkDisposed();
+    this.model.device.check();
+    try {
+      const names = this.model.inputs.map(({ name }) => name);
+      const given = describeInputs(inputs, names, this.model.labels);
+      this.executor.stepper.take(given);
+      const passed = this.layout.outputs.map(({ kind, index }) =>
+        kind === "input" ? this.passThrough(given[index]!, index) : undefined,
+      );
+      const results = await this.executor.run(given, this.hosts);
+      return this.collect(results, passed);
+    } catch (error) {
+      this.checkDisposed();
+      if (error instanceof NibbleError) throw error;
+      throw new NibbleError("internal", `a call failed: ${messageOf(error)}`, { cause: error });
+    }
+  }
+
+  private checkDisposed(): void {
+    if (this.disposed) throw new NibbleError("invalid_argument", this.gone);
+  }
+
+  /** An input that the method hands through, as it was when the call began. */
+  private passThrough(given: Given, input: number): Tensor {
+    return copyOf(given, this.executor.stepper.takenInput(input), this.model.inputs[input]!);
+  }
+
+  private collect(
+    results: readonly (Tensor | undefined)[],
+    passed: readonly (Tensor | undefined)[],
+  ): Record<string, Tensor> {
+    const taken = new Set<number>();
+    return Object.fromEntries(
+      this.layout.outputs.map(({ kind, index, value }, i) => {
+        const { name } = this.model.outputs[i]!;
+        if (kind === "constant") return [name, { data: BigInt64Array.of(value), shape: [] }];
+        if (kind === "input") return [name, passed[i]!];
+        const result = results[index]!;
+        // A method may return one output of its graph several times: each is an array of its own.
+        const isCopy = taken.has(index);
+        taken.add(index);
+        return [name, isCopy ? { data: result.data.slice(), shape: [...result.shape] } : result];
+      }),
+    );
+  }
+}
+
+function copyOf({ data }: Given, taken: TakenInput, { isInteger, dtype }: ValueInfo): Tensor {
+  if (isInteger) return { data: BigInt64Array.of(taken.integer), shape: [] };
+  const shape = dimsOf(taken.shape);
+  if (ArrayBuffer.isView(data)) return { data: (data as TensorData).slice(), shape };
+  if (dtype === "int64") return { data: BigInt64Array.from(data as readonly number[], BigInt), shape };
+  const Data = { bool: Uint8Array, uint8: Uint8Array, int8: Int8Array, int32: Int32Array }[dtype as "bool"];
+  const numbers = (data as readonly number[]).map(Number);
+  return { data: (Data ?? (dtype === "float64" ? Float64Array : Float32Array)).from(numbers), shape };
+}

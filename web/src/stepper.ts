@@ -1,0 +1,93 @@
+// The planner's side of one session: it checks what a call is given, and says what the call does.
+
+import * as wire from "#wire";
+import type { BadElement } from "./convert.js";
+import type { NibbleError } from "./errors.js";
+import { type Given, numberOf } from "./inputs.js";
+import type { Address, Planner } from "./planner.js";
+
+const noDims: number[] = [];
+
+export class Stepper {
+  private readonly session: Address;
+  /** Where the inputs that the last call took lie. */
+  private taken: Address = 0;
+
+  constructor(readonly planner: Planner) {
+    this.session = planner.call((e) => e.nibble_session_new(planner.program));
+  }
+
+  /** Nothing may be asked after this. */
+  free(): void {
+    this.planner.free((e) => e.nibble_session_free(this.session));
+  }
+
+  /** Checks what a call is given; throws what the planner says against it. */
+  take(inputs: readonly Given[]): void {
+    const { planner } = this;
+    planner.withTexts(
+      inputs.map(({ word }) => word),
+      (words) => {
+        const at = planner.call((e) => e.nibble_session_given(this.session, inputs.length));
+        const { view } = planner;
+        inputs.forEach((input, i) => {
+          const { kind, dtype, shape, count, integer } = input;
+          wire.writeGivenInput(view, at + i * wire.sizeofGivenInput, {
+            kind,
+            dtype,
+            word: words[i]!.at,
+            wordBytes: words[i]!.bytes,
+            hasShape: shape !== undefined,
+            shape: { rank: shape?.length ?? 0, dims: shape ? shape.slice(0, 8) : noDims },
+            count,
+            hasInteger: integer !== undefined,
+            integer: integer ?? 0n,
+          });
+        });
+        const taken = planner.call((e) => e.nibble_session_take(this.session));
+        this.taken = planner.view.getUint32(taken + wire.atTaken.inputs, true);
+      },
+    );
+  }
+
+  /** An input as take() took it. */
+  takenInput(input: number): wire.TakenInput {
+    return wire.readTakenInput(this.planner.view, this.taken + input * wire.sizeofTakenInput);
+  }
+
+  /** Elements of an input that the planner itself reads. */
+  setHostData(input: number, elements: Int32Array): void {
+    if (elements.length === 0) return;
+    const at = this.planner.call((e) => e.nibble_session_host_data(this.session, input, elements.length));
+    new Int32Array(this.planner.view.buffer, at, elements.length).set(elements);
+  }
+
+  /** Where the record of the next call lies, until the next call. */
+  update(): Address {
+    return this.planner.call((e) => e.nibble_session_update(this.session));
+  }
+
+  /** The error that a shader reported. */
+  fault(node: number, position: number, value: number, site: number): NibbleError {
+    const { planner } = this;
+    return planner.error(planner.call((e) => e.nibble_session_fault(this.session, node, position, value, site)));
+  }
+
+  /** The error for an element of an input of the graph. */
+  badElement(input: number, { kind, position, value }: BadElement): NibbleError {
+    const { planner } = this;
+    const { word, integer } = numberOf(value);
+    return planner.withTexts([word], ([text]) => {
+      const at = planner.scratch;
+      wire.writeBadElement(planner.view, at, {
+        kind,
+        position,
+        hasValue: integer !== undefined,
+        value: integer ?? 0n,
+        word: text!.at,
+        wordBytes: text!.bytes,
+      });
+      return planner.error(planner.call((e) => e.nibble_session_bad_element(this.session, input, at)));
+    });
+  }
+}
