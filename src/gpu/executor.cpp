@@ -58,12 +58,12 @@ Status Executor::prepare() {
   prepared_version_ = 0;
   can_fault_ = std::ranges::any_of(dispatches, [&](const Dispatch* d) { return descs[d->pipeline].reports_faults; });
   step_groups_.clear();
-  Section section(device_, Section::Catch::everything);
+  ErrorScope scope(device_, ErrorScope::Catch::everything);
   for (const auto* dispatch : dispatches) step_groups_.push_back(bind_group(*dispatch));
   if (const auto params = stepper_.params(); !params.empty()) {
     wgpu().QueueWriteBuffer(device_.queue(), params_.get(), 0, params.data(), params.size());
   }
-  if (auto status = section.close("binding the buffers of a call"); !status) {
+  if (auto status = scope.close("binding the buffers of a call"); !status) {
     groups_.clear();  // an invalid bind group must not be found again
     return status;
   }
@@ -109,14 +109,14 @@ Status Executor::run(std::span<const HostOutput> outputs, Timer* timer) {
   const std::uint64_t read_bytes = !reads_.empty() ? reads_end_ : can_fault_ ? kFaultWords * 4 : 0;
   WGPUSubmissionIndex submission = 0;
   {
-    Section section(device_, Section::Catch::validation);
+    ErrorScope scope(device_, ErrorScope::Catch::validation);
     CommandEncoder encoder(wgpu().DeviceCreateCommandEncoder(device_.handle(), nullptr));
     if (fault_seen_)
       wgpu().CommandEncoderClearBuffer(encoder.get(), buffers_.raw[layout_.fault_buffer], 0, WGPU_WHOLE_SIZE);
     if (has_work) encode_dispatches(encoder.get(), timer);
     encode_reads(encoder.get());
     CommandBuffer commands(wgpu().CommandEncoderFinish(encoder.get(), nullptr));
-    if (auto status = section.close("encoding a call"); !status) {
+    if (auto status = scope.close("encoding a call"); !status) {
       prepared_version_ = 0;
       groups_.clear();
       return status;
@@ -125,7 +125,7 @@ Status Executor::run(std::span<const HostOutput> outputs, Timer* timer) {
     submission = wgpu().QueueSubmitForIndex(device_.queue(), 1, &raw);
     fault_seen_ = false;
     if (read_bytes != 0) readback_.request(read_bytes);
-    TRY(section.settle("submitting a call"));
+    TRY(scope.settle("submitting a call"));
   }
   if (read_bytes == 0) {
     device_.wait(submission);

@@ -8,14 +8,14 @@ Status Executor::Timer::make(Device& device, std::size_t dispatches) {
   TRY_ASSIGN(resolved, device.make_buffer(bytes, WGPUBufferUsage_QueryResolve | WGPUBufferUsage_CopySrc,
                                           "making a buffer of timestamps"));
   TRY(readback.make(device, bytes));
-  Section section(device, Section::Catch::everything);
+  ErrorScope scope(device, ErrorScope::Catch::everything);
   for (std::uint32_t first = 0; first < queries; first += kQueriesPerSet) {
     WGPUQuerySetDescriptor descriptor{};
     descriptor.type = WGPUQueryType_Timestamp;
     descriptor.count = std::min(kQueriesPerSet, queries - first);
     sets.emplace_back(wgpu().DeviceCreateQuerySet(device.handle(), &descriptor));
   }
-  return section.close("making timestamp queries");
+  return scope.close("making timestamp queries");
 }
 
 WGPUPassTimestampWrites Executor::Timer::writes(std::size_t dispatch) const {
@@ -76,9 +76,9 @@ Result<std::vector<DispatchTime>> Executor::profile(std::span<const HostOutput> 
   TRY(timer.make(device_, dispatches.size()));
   TRY(run(outputs, &timer));
   {
-    Section section(device_, Section::Catch::validation);
+    ErrorScope scope(device_, ErrorScope::Catch::validation);
     timer.readback.request(std::uint64_t{timer.queries} * 8);
-    TRY(section.close("reading timestamps"));
+    TRY(scope.close("reading timestamps"));
   }
   TRY_ASSIGN(auto bytes, timer.readback.wait(device_, 0));
   const double period = wgpu().QueueGetTimestampPeriod(device_.queue());

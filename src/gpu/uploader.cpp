@@ -59,7 +59,7 @@ class Uploader {
     TRY(device_.check());
     WGPUSubmissionIndex submission = 0;
     {
-      Section section(device_, Section::Catch::everything);
+      ErrorScope scope(device_, ErrorScope::Catch::everything);
       const auto whole = chunk.size() / 4 * 4;
       if (whole != 0) wgpu().QueueWriteBuffer(device_.queue(), buffer, offset, chunk.data(), whole);
       if (whole != chunk.size()) {
@@ -67,9 +67,9 @@ class Uploader {
         std::memcpy(tail.data(), chunk.data() + whole, chunk.size() - whole);
         wgpu().QueueWriteBuffer(device_.queue(), buffer, offset + whole, tail.data(), tail.size());
       }
-      TRY(section.close("uploading a constant"));
+      TRY(scope.close("uploading a constant"));
       submission = wgpu().QueueSubmitForIndex(device_.queue(), 0, nullptr);
-      TRY(section.settle("uploading a constant"));
+      TRY(scope.settle("uploading a constant"));
     }
     device_.wait(submission);
     return {};
