@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "gpu/timer.hpp"
+
 namespace nibble::gpu {
 
 std::size_t Executor::GroupHash::operator()(const GroupKey& key) const noexcept {
@@ -136,6 +138,32 @@ Status Executor::run(std::span<const HostOutput> outputs, Timer* timer) {
   readback_.release();
   TRY(status);
   return device_.check();
+}
+
+void Executor::encode_dispatches(WGPUCommandEncoder encoder, Timer* timer) {
+  const auto dispatches = stepper_.dispatches();
+  ComputePass pass;
+  WGPUComputePipeline bound = nullptr;
+  for (std::size_t i = 0; i < dispatches.size(); ++i) {
+    const Dispatch& dispatch = *dispatches[i];
+    if (timer != nullptr || !pass) {
+      WGPUComputePassDescriptor descriptor{};
+      WGPUPassTimestampWrites writes{};
+      if (timer != nullptr) {
+        writes = timer->writes(i);
+        descriptor.timestampWrites = &writes;
+      }
+      pass = ComputePass(wgpu().CommandEncoderBeginComputePass(encoder, &descriptor));
+      bound = nullptr;
+    }
+    auto* pipeline = pipelines_[dispatch.pipeline]->handle.get();
+    if (pipeline != bound) wgpu().ComputePassEncoderSetPipeline(pass.get(), bound = pipeline);
+    const auto params = static_cast<std::uint32_t>(i * kParamsStride);
+    wgpu().ComputePassEncoderSetBindGroup(pass.get(), 0, step_groups_[i], 1, &params);
+    wgpu().ComputePassEncoderDispatchWorkgroups(pass.get(), dispatch.grid[0], dispatch.grid[1], dispatch.grid[2]);
+    if (timer != nullptr || i + 1 == dispatches.size()) wgpu().ComputePassEncoderEnd(pass.get());
+  }
+  if (timer != nullptr) timer->encode(encoder);
 }
 
 void Executor::encode_reads(WGPUCommandEncoder encoder) {

@@ -36,32 +36,6 @@ void Executor::Timer::encode(WGPUCommandEncoder encoder) const {
   wgpu().CommandEncoderCopyBufferToBuffer(encoder, resolved.get(), 0, readback.buffer(), 0, std::uint64_t{queries} * 8);
 }
 
-void Executor::encode_dispatches(WGPUCommandEncoder encoder, Timer* timer) {
-  const auto dispatches = stepper_.dispatches();
-  ComputePass pass;
-  WGPUComputePipeline bound = nullptr;
-  for (std::size_t i = 0; i < dispatches.size(); ++i) {
-    const Dispatch& dispatch = *dispatches[i];
-    if (timer != nullptr || !pass) {
-      WGPUComputePassDescriptor descriptor{};
-      WGPUPassTimestampWrites writes{};
-      if (timer != nullptr) {
-        writes = timer->writes(i);
-        descriptor.timestampWrites = &writes;
-      }
-      pass = ComputePass(wgpu().CommandEncoderBeginComputePass(encoder, &descriptor));
-      bound = nullptr;
-    }
-    auto* pipeline = pipelines_[dispatch.pipeline]->handle.get();
-    if (pipeline != bound) wgpu().ComputePassEncoderSetPipeline(pass.get(), bound = pipeline);
-    const auto params = static_cast<std::uint32_t>(i * kParamsStride);
-    wgpu().ComputePassEncoderSetBindGroup(pass.get(), 0, step_groups_[i], 1, &params);
-    wgpu().ComputePassEncoderDispatchWorkgroups(pass.get(), dispatch.grid[0], dispatch.grid[1], dispatch.grid[2]);
-    if (timer != nullptr || i + 1 == dispatches.size()) wgpu().ComputePassEncoderEnd(pass.get());
-  }
-  if (timer != nullptr) timer->encode(encoder);
-}
-
 Result<std::vector<DispatchTime>> Executor::profile(std::span<const HostOutput> outputs) {
   if (!device_.profile().timestamp_query) {
     return fail(ErrorCode::unsupported, "{} has no timestamp queries, so it cannot tell GPU times",
