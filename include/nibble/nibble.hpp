@@ -20,6 +20,8 @@ namespace nibble {
 struct DeviceState;
 struct ModelState;
 struct SessionState;
+/// The library's own way to what stands behind the classes below.
+struct Internals;
 
 /// What an adapter is and can do.
 struct DeviceInfo {
@@ -58,7 +60,9 @@ class NIBBLE_API Device {
   /// How many different pipelines were compiled on this device so far: each is compiled once.
   std::size_t compiled_pipelines() const;
 
-  std::shared_ptr<DeviceState> state;
+ private:
+  friend struct Internals;
+  std::shared_ptr<DeviceState> state_;
 };
 
 struct LoadOptions {
@@ -82,7 +86,9 @@ class NIBBLE_API Model {
   const std::vector<TensorInfo>& outputs() const;
   const std::vector<ConstantMethod>& constant_methods() const;
 
-  std::shared_ptr<ModelState> state;
+ private:
+  friend struct Internals;
+  std::shared_ptr<ModelState> state_;
 };
 
 /// One user's state: mutable buffers, intermediates, staging. One call at a time; different sessions may be used
@@ -103,7 +109,9 @@ class NIBBLE_API Session {
   /// As execute(), one pass per dispatch, and tells what each took.
   Result<std::vector<DispatchTime>> profile(std::span<const HostOutput> outputs);
 
-  std::shared_ptr<SessionState> state;
+ private:
+  friend struct Internals;
+  std::shared_ptr<SessionState> state_;
 };
 
 /// Nibble's version, "0.1.0".
