@@ -32,7 +32,7 @@ Result<std::unique_ptr<Executor>> Executor::make(std::shared_ptr<const ModelReso
   const Layout& layout = self->layout_;
   TRY_ASSIGN(self->buffers_,
              BufferSet::make(device, layout, [](BufferRole role) { return role != BufferRole::constant; }));
-  TRY(upload(device, source, layout.uploads, self->buffers_.raw, nullptr));
+  TRY(upload(device, source, layout.uploads, self->buffers_.raw, kStatePace, nullptr));
   auto constants = self->model_->constants();
   for (std::size_t i = 0; i < constants.size(); ++i) {
     if (constants[i] != nullptr) self->buffers_.raw[i] = constants[i];
