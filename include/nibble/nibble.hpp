@@ -33,7 +33,6 @@ struct DeviceInfo {
   std::uint64_t max_buffer_size = 0;
   std::uint64_t max_storage_binding_size = 0;
   std::uint32_t max_workgroup_invocations = 0;
-  std::uint32_t max_workgroups_per_dimension = 0;
   bool shader_f16 = false;
   bool subgroups = false;
   bool timestamp_query = false;

@@ -22,7 +22,6 @@ DeviceInfo info_of(std::size_t index, const DeviceProfile& profile) {
   info.max_buffer_size = profile.limits.max_buffer_size;
   info.max_storage_binding_size = profile.limits.max_storage_binding_size;
   info.max_workgroup_invocations = profile.limits.max_workgroup_invocations;
-  info.max_workgroups_per_dimension = profile.limits.max_workgroups_per_dimension;
   info.shader_f16 = profile.shader_f16;
   info.subgroups = profile.subgroups;
   info.timestamp_query = profile.timestamp_query;

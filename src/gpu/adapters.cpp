@@ -39,13 +39,9 @@ Limits limits_of(const WGPULimits& from) {
   // lavapipe reports 2^31 - 1, but sizes of buffers and copies are multiples of 4.
   to.max_buffer_size = from.maxBufferSize / 4 * 4;
   to.max_storage_binding_size = from.maxStorageBufferBindingSize / 4 * 4;
-  to.max_storage_buffers = from.maxStorageBuffersPerShaderStage;
   to.max_workgroups_per_dimension = from.maxComputeWorkgroupsPerDimension;
   to.max_workgroup_invocations = from.maxComputeInvocationsPerWorkgroup;
   to.max_workgroup_size_x = from.maxComputeWorkgroupSizeX;
-  to.max_workgroup_memory = from.maxComputeWorkgroupStorageSize;
-  to.uniform_alignment = from.minUniformBufferOffsetAlignment;
-  to.storage_alignment = from.minStorageBufferOffsetAlignment;
   return to;
 }
 
@@ -79,10 +75,7 @@ void add(AdapterHandle handle, std::vector<Adapter>& out) {
   profile.kind = kind_of(info.adapterType);
   profile.limits = limits_of(adapter.limits);
   read_features(handle.get(), adapter);
-  if (profile.subgroups) {
-    profile.subgroup_min = info.subgroupMinSize;
-    profile.subgroup_max = info.subgroupMaxSize;
-  }
+  if (profile.subgroups) profile.subgroup_max = info.subgroupMaxSize;
   wgpu().AdapterInfoFreeMembers(info);
   adapter.handle = std::move(handle);
   out.push_back(std::move(adapter));

@@ -55,10 +55,10 @@ TEST(DeviceProfileJson, names_the_field_that_is_wrong) {
   };
   EXPECT_TRUE(fails_with(profile_from_json("[1"), "not a JSON object"));
   EXPECT_TRUE(fails_with(profile_from_json("{}"), "has no name"));
-  EXPECT_TRUE(fails_with(with("\"max_workgroup_memory\":16384", "\"max_workgroup_memory\":-1"),
-                         "max_workgroup_memory is not a number"));
-  EXPECT_TRUE(fails_with(with("\"max_storage_buffers\":8", "\"max_storage_buffers\":5000000000"),
-                         "max_storage_buffers is 5000000000"));
+  EXPECT_TRUE(fails_with(with("\"max_workgroup_size_x\":256", "\"max_workgroup_size_x\":-1"),
+                         "max_workgroup_size_x is not a number"));
+  EXPECT_TRUE(fails_with(with("\"max_workgroup_invocations\":256", "\"max_workgroup_invocations\":5000000000"),
+                         "max_workgroup_invocations is 5000000000"));
   EXPECT_TRUE(fails_with(with("\"kind\":\"unknown\"", "\"kind\":\"toaster\""), "kind is \"toaster\""));
 }
 
