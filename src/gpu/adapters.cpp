@@ -3,18 +3,11 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
-#include <cstdlib>
 
 namespace nibble::gpu {
 namespace {
 
-/// $NIBBLE_ADAPTER_KIND has the kernels of another kind of adapter run on this one: how those for GPUs are tested where
-/// there is none.
 AdapterKind kind_of(WGPUAdapterType type) {
-  const char* forced = std::getenv("NIBBLE_ADAPTER_KIND");
-  for (const auto kind : {AdapterKind::discrete, AdapterKind::integrated, AdapterKind::cpu}) {
-    if (forced != nullptr && to_string(kind) == forced) return kind;
-  }
   switch (type) {
     case WGPUAdapterType_DiscreteGPU: return AdapterKind::discrete;
     case WGPUAdapterType_IntegratedGPU: return AdapterKind::integrated;
