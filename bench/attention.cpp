@@ -75,7 +75,7 @@ void attention(Report& report, const Model& model, std::uint32_t rows, std::uint
   must(session.execute({&to, 1}));
 
   // Ours: all dispatches but the first, which writes the caches.
-  auto& executor = *session.state->executor;
+  auto& executor = *Internals::of(session)->executor;
   auto& device = *executor.model().device();
   const auto dispatches = executor.stepper().dispatches().subspan(1);
   std::deque<RawDispatch> ours;

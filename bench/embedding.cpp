@@ -73,7 +73,7 @@ struct Call {
 void kernels(Report& report, const Model& model, std::uint32_t count, int rounds) {
   Call call(model, count);
   call.run();
-  auto& executor = *call.session.state->executor;
+  auto& executor = *Internals::of(call.session)->executor;
   auto& device = *executor.model().device();
   const Dispatch& d = *executor.stepper().dispatches().front();
   std::vector<WGPUBuffer> buffers;
@@ -109,7 +109,7 @@ void kernels(Report& report, const Model& model, std::uint32_t count, int rounds
 
 void whole_call(Report& report, const Model& model, int rounds) {
   Call call(model, 1);
-  auto& device = *call.session.state->executor->model().device();
+  auto& device = *Internals::of(call.session)->executor->model().device();
   const auto result = must(device.make_buffer(
       kWidth * 4, WGPUBufferUsage_Storage | WGPUBufferUsage_CopySrc | WGPUBufferUsage_CopyDst, "the empty result"));
   RawDispatch empty(device, {"empty", std::string(wgsl::empty.body), {Access::read_write}, {}}, {result.get()},
@@ -122,7 +122,7 @@ void whole_call(Report& report, const Model& model, int rounds) {
 // --- loading, in processes of their own, so that peaks are theirs ---
 
 void load_plain(const std::string& path, const Device& device) {
-  auto& gpu = *device.state->gpu;
+  auto& gpu = *Internals::of(device)->gpu;
   const auto& w = gpu::wgpu();
   std::vector<gpu::Buffer> buffers;
   std::vector<std::byte> chunk(4 << 20);

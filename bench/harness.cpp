@@ -68,7 +68,7 @@ RawDispatch::RawDispatch(gpu::Device& device, PipelineDesc desc, std::vector<WGP
       grid_(grid),
       params_(
           must(device.make_buffer(kParamsStride, WGPUBufferUsage_Uniform | WGPUBufferUsage_CopyDst, "parameters"))) {
-  gpu::Section section(device_, gpu::Section::Catch::validation);
+  gpu::ErrorScope scope(device_, gpu::ErrorScope::Catch::validation);
   std::array<std::byte, kParamsStride> block{};
   std::ranges::copy(params, block.begin());
   gpu::wgpu().QueueWriteBuffer(device_.queue(), params_.get(), 0, block.data(), block.size());
@@ -84,7 +84,7 @@ RawDispatch::RawDispatch(gpu::Device& device, PipelineDesc desc, std::vector<WGP
   group.entryCount = entries.size();
   group.entries = entries.data();
   group_ = gpu::BindGroup(gpu::wgpu().DeviceCreateBindGroup(device_.handle(), &group));
-  must(section.close("making a benchmark's dispatch"));
+  must(scope.close("making a benchmark's dispatch"));
 }
 
 void RawDispatch::encode(WGPUCommandEncoder encoder) const {

@@ -56,7 +56,7 @@ void measure(Report& report, const Model& model, Shape2 shape, std::uint32_t row
   const HostOutput to{.dtype = DType::f32, .data = out.data(), .bytes = out.size() * 4};
   must(session.execute({&to, 1}));
 
-  auto& executor = *session.state->executor;
+  auto& executor = *Internals::of(session)->executor;
   auto& device = *executor.model().device();
   const Dispatch& d = *executor.stepper().dispatches().front();
   std::vector<WGPUBuffer> buffers;

@@ -98,13 +98,13 @@ double replan_us(const std::shared_ptr<const Plan>& plan) {
 void measure(Report& report, const Device& device, const std::string& self, const std::string& path,
              const std::string& selector, int rounds) {
   const auto model = must(Model::load(device, path));
-  const auto& plan = model.state->resources->plan();
+  const auto& plan = Internals::of(model)->resources->plan();
   const auto layers = layers_of(*plan);
   const auto name = fmt::format("{} layer{}", layers, layers == 1 ? "" : "s");
   Caller decode(model);
   decode.run(127, 0);
   decode.run(1, 127);
-  auto& executor = *decode.session.state->executor;
+  auto& executor = *Internals::of(decode.session)->executor;
   const auto count = executor.stepper().dispatches().size();
   const WeightCopy copy(executor);
   std::int64_t position = 127;

@@ -22,14 +22,28 @@ function(nibble_precompile target)
   endif()
 endfunction()
 
-# Lets a target include the named rooms, and no others.
+# Lets a target include the named rooms, and no others. The public API is built on the rooms: who does not see `api`
+# gets only those public headers that hold plain types.
 function(nibble_view target)
   set(view "${CMAKE_BINARY_DIR}/rooms/${target}")
+  # A link of an earlier configuration would let it see more.
+  file(REMOVE_RECURSE "${view}")
   file(MAKE_DIRECTORY "${view}")
   foreach(room IN LISTS ARGN)
     file(CREATE_LINK "${PROJECT_SOURCE_DIR}/src/${room}" "${view}/${room}" SYMBOLIC)
   endforeach()
-  target_include_directories(${target} PRIVATE "${view}" "${PROJECT_SOURCE_DIR}/include" "${NIBBLE_OPTIONS_DIR}")
+  if("api" IN_LIST ARGN)
+    file(CREATE_LINK "${PROJECT_SOURCE_DIR}/include/nibble" "${view}/nibble" SYMBOLIC)
+  else()
+    file(GLOB headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/include/nibble/*.hpp")
+    list(FILTER headers EXCLUDE REGEX "/nibble\\.hpp$")
+    file(MAKE_DIRECTORY "${view}/nibble")
+    foreach(header IN LISTS headers)
+      get_filename_component(name "${header}" NAME)
+      file(CREATE_LINK "${header}" "${view}/nibble/${name}" SYMBOLIC)
+    endforeach()
+  endif()
+  target_include_directories(${target} PRIVATE "${view}" "${NIBBLE_OPTIONS_DIR}")
 endfunction()
 
 function(nibble_warnings target)

@@ -1,7 +1,8 @@
 """Checks what the rooms of src/ may include and call: check_rooms.py BUILD_FOLDER.
 
 The includes are checked twice: by reading the sources, and by trying to compile forbidden ones with each room's own
-flags, which shows that the compiler would refuse them too.
+flags, which shows that the compiler would refuse them too. What the build lets each room see must be what the table in
+docs/design.md says.
 """
 
 import json
@@ -11,8 +12,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import build_web
+
 PURE_ROOMS = ("graph", "plan", "ops", "boundary")
 FORBIDDEN_HEADERS = ("webgpu.h", "wgpu.h", "executorch/runtime/core/error.h")
+# What the public API is built on does not know it.
+BELOW_API = (*PURE_ROOMS, "program", "gpu")
+API_HEADERS = ("nibble/nibble.hpp", "nibble/nibble.h")
 FORBIDDEN_INCLUDE = re.compile(
     r'#\s*include\s*[<"](?:\S*/)?(?:webgpu\.h|wgpu\.h|executorch/|torch/|gpu/|executorch\.h)'
 )
@@ -72,12 +78,53 @@ def try_includes(root: Path, build: Path) -> list[str]:
             for header in (*FORBIDDEN_HEADERS, *headers)
             if compiles(flags, folder, f"#include <{header}>")
         ]
+    for room in BELOW_API:
+        flags, folder = room_flags(commands, root / "src" / room)
+        if not compiles(flags, folder, '#include "nibble/types.hpp"'):
+            complaints.append(f"room '{room}': nibble/types.hpp does not compile with its flags")
+        complaints += [
+            f"room '{room}': #include <{header}> compiles, but it belongs to the API on top"
+            for header in API_HEADERS
+            if compiles(flags, folder, f"#include <{header}>")
+        ]
     return complaints
+
+
+def documented_rooms(root: Path) -> dict[str, set[str]]:
+    """What each room may include, from the table in docs/design.md."""
+    rows = re.findall(r"^\| `src/(\w+)/` \|.*\|([^|]*)\|$", (root / "docs" / "design.md").read_text(), re.MULTILINE)
+    return {room: set(re.findall(r"[^\s,]+", cell)) for room, cell in rows}
+
+
+def visible_rooms(root: Path, build: Path) -> dict[str, set[str]]:
+    """What the build lets each room include: links in its include folder. A room of no links is no room of CMake's."""
+    found: dict[str, set[str]] = {}
+    for folder in (path for path in sorted((root / "src").iterdir()) if path.is_dir()):
+        view = build / "rooms" / f"nibble_{folder.name}"
+        links = {path.name for path in view.iterdir()} if view.is_dir() else set()
+        found[folder.name] = links - {"nibble", folder.name}
+    found["web"] = set(build_web.ROOMS) - {"web"}
+    return found
+
+
+def compare_rooms(documented: dict[str, set[str]], visible: dict[str, set[str]]) -> list[str]:
+    """One complaint per room of which docs/design.md says something else than the build does."""
+
+    def told(rooms: set[str] | None) -> str:
+        return "has no row" if rooms is None else f"says {', '.join(sorted(rooms)) or 'nothing'}"
+
+    return [
+        f"room '{room}': docs/design.md {told(documented.get(room))}, but the build {told(visible.get(room))}"
+        for room in sorted(documented.keys() | visible.keys())
+        if documented.get(room) != visible.get(room)
+    ]
 
 
 def main() -> int:
     root = Path(__file__).resolve().parent.parent
-    complaints = read_sources(root) + try_includes(root, Path(sys.argv[1]))
+    build = Path(sys.argv[1])
+    complaints = read_sources(root) + try_includes(root, build)
+    complaints += compare_rooms(documented_rooms(root), visible_rooms(root, build))
     print("\n".join(complaints) or "Every room includes and calls only what it may.")
     return 1 if complaints else 0
 

@@ -7,18 +7,22 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "nibble/options.hpp"
 #include "nibble/types.hpp"
+#include "nibble/values.hpp"
 
 namespace nibble {
 
 struct DeviceState;
 struct ModelState;
 struct SessionState;
+/// The library's own way to what stands behind the classes below.
+struct Internals;
 
 /// What an adapter is and can do.
 struct DeviceInfo {
@@ -30,7 +34,6 @@ struct DeviceInfo {
   std::uint64_t max_buffer_size = 0;
   std::uint64_t max_storage_binding_size = 0;
   std::uint32_t max_workgroup_invocations = 0;
-  std::uint32_t max_workgroups_per_dimension = 0;
   bool shader_f16 = false;
   bool subgroups = false;
   bool timestamp_query = false;
@@ -57,45 +60,14 @@ class NIBBLE_API Device {
   /// How many different pipelines were compiled on this device so far: each is compiled once.
   std::size_t compiled_pipelines() const;
 
-  std::shared_ptr<DeviceState> state;
+ private:
+  friend struct Internals;
+  std::shared_ptr<DeviceState> state_;
 };
 
 struct LoadOptions : Options {
   /// Bytes of weights uploaded so far, and in all.
   std::function<void(std::uint64_t done, std::uint64_t total)> on_progress = {};
-};
-
-/// One input or output of a program.
-struct TensorInfo {
-  DType dtype = DType::f32;  ///< what the host side holds
-  Shape shape;               ///< the shape, or the largest one where it is dynamic
-  bool dynamic = false;      ///< dimensions may be smaller
-  bool is_int = false;       ///< a plain integer, no tensor
-};
-
-/// What the program's other methods return without computing, such as get_vocab_size.
-struct ConstantMethod {
-  std::string name;
-  std::vector<std::string> values;  ///< as JSON: a number, true, false, "text" or a list
-};
-
-/// Host memory, row-major. For integer inputs (`TensorInfo::is_int`) set `is_int` and `integer` instead.
-struct HostTensor {
-  DType dtype = DType::f32;
-  Shape shape;
-  const void* data = nullptr;
-  bool is_int = false;
-  std::int64_t integer = 0;
-  /// What the caller calls what Nibble has no word for: a type of elements, or a number past int64. The input is then
-  /// refused by this name.
-  std::string_view word = {};
-};
-
-/// Where an output goes: memory for at least the live shape's elements of `dtype`.
-struct HostOutput {
-  DType dtype = DType::f32;
-  void* data = nullptr;
-  std::size_t bytes = 0;
 };
 
 class NIBBLE_API Model {
@@ -106,14 +78,9 @@ class NIBBLE_API Model {
   const std::vector<TensorInfo>& outputs() const;
   const std::vector<ConstantMethod>& constant_methods() const;
 
-  std::shared_ptr<ModelState> state;
-};
-
-/// GPU time of one dispatch.
-struct DispatchTime {
-  std::string op;
-  std::string kernel;
-  double microseconds = 0;
+ private:
+  friend struct Internals;
+  std::shared_ptr<ModelState> state_;
 };
 
 /// One user's state: mutable buffers, intermediates, staging. One call at a time; different sessions may be used
@@ -134,7 +101,9 @@ class NIBBLE_API Session {
   /// As execute(), one pass per dispatch, and tells what each took.
   Result<std::vector<DispatchTime>> profile(std::span<const HostOutput> outputs);
 
-  std::shared_ptr<SessionState> state;
+ private:
+  friend struct Internals;
+  std::shared_ptr<SessionState> state_;
 };
 
 /// Nibble's version, "0.1.0".

@@ -22,7 +22,6 @@ DeviceInfo info_of(std::size_t index, const DeviceProfile& profile) {
   info.max_buffer_size = profile.limits.max_buffer_size;
   info.max_storage_binding_size = profile.limits.max_storage_binding_size;
   info.max_workgroup_invocations = profile.limits.max_workgroup_invocations;
-  info.max_workgroups_per_dimension = profile.limits.max_workgroups_per_dimension;
   info.shader_f16 = profile.shader_f16;
   info.subgroups = profile.subgroups;
   info.timestamp_query = profile.timestamp_query;
@@ -33,7 +32,7 @@ DeviceInfo info_of(std::size_t index, const DeviceProfile& profile) {
 /// The part of a load that both doors share: plan, upload, compile.
 Status load_graph(const Device& device, Graph graph, MethodSignature signature, ConstantSource& source,
                   const LoadOptions& options, ModelState& model) {
-  const auto& gpu = device.state->gpu;
+  const auto& gpu = Internals::of(device)->gpu;
   TRY_ASSIGN(auto plan, Plan::make(std::move(graph), gpu->profile(), options, ops::registry()));
   model.boundary = std::make_shared<const Boundary>(std::move(signature), plan);
   TRY_ASSIGN(model.resources, gpu::ModelResources::make(gpu, std::move(plan), source, options.on_progress));
@@ -69,17 +68,14 @@ Result<std::vector<DeviceInfo>> devices() {
 
 Result<Device> Device::open(std::string_view selector) {
   TRY_ASSIGN(auto gpu, gpu::Device::open(selector));
-  Device device;
-  device.state = std::make_shared<DeviceState>();
-  device.state->info = info_of(gpu->index(), gpu->profile());
-  device.state->gpu = std::move(gpu);
-  return device;
+  auto info = info_of(gpu->index(), gpu->profile());
+  return Internals::make<Device>(std::make_shared<DeviceState>(std::move(gpu), std::move(info)));
 }
 
-const DeviceInfo& Device::info() const { return state->info; }
-std::optional<Error> Device::lost() const { return state->gpu->lost(); }
-std::size_t Device::live_objects() const { return gpu::live_objects() - state->gpu->kept_objects(); }
-std::size_t Device::compiled_pipelines() const { return state->gpu->compiled_pipelines(); }
+const DeviceInfo& Device::info() const { return state_->info; }
+std::optional<Error> Device::lost() const { return state_->gpu->lost(); }
+std::size_t Device::live_objects() const { return gpu::live_objects() - state_->gpu->kept_objects(); }
+std::size_t Device::compiled_pipelines() const { return state_->gpu->compiled_pipelines(); }
 
 Result<Model> Model::load(const Device& device, const std::string& path, const LoadOptions& options) {
   TRY_ASSIGN(auto mapped, MappedFile::open(path));
@@ -91,12 +87,12 @@ Result<Model> Model::load(const Device& device, const std::string& path, const L
   model->constant_methods = std::move(program.constant_methods);
   TRY(load_graph(device, std::move(program.graph), std::move(program.signature), *constants, options, *model));
   if (has_state(model->resources->plan()->layout())) model->constants = std::move(constants);
-  return Model{std::move(model)};
+  return Internals::make<Model>(std::move(model));
 }
 
-const std::vector<TensorInfo>& Model::inputs() const { return state->boundary->signature().inputs; }
-const std::vector<TensorInfo>& Model::outputs() const { return state->boundary->signature().outputs; }
-const std::vector<ConstantMethod>& Model::constant_methods() const { return state->constant_methods; }
+const std::vector<TensorInfo>& Model::inputs() const { return state_->boundary->signature().inputs; }
+const std::vector<TensorInfo>& Model::outputs() const { return state_->boundary->signature().outputs; }
+const std::vector<ConstantMethod>& Model::constant_methods() const { return state_->constant_methods; }
 
 Result<Loaded> load_blob(const Device& device, std::span<const std::byte> blob, const NamedSize& named,
                          const MakeSource& make_source, const LoadOptions& options) {
@@ -106,22 +102,23 @@ Result<Loaded> load_blob(const Device& device, std::span<const std::byte> blob, 
   auto signature = signature_of(graph);
   TRY(load_graph(device, std::move(graph), std::move(signature), *source, options, *model));
   TRY_ASSIGN(auto session, SessionState::make(model, *source));
-  return Loaded{Model{std::move(model)}, Session{std::move(session)}};
+  return Loaded{Internals::make<Model>(std::move(model)), Internals::make<Session>(std::move(session))};
 }
 
 Result<Session> Session::create(const Model& model) {
   NoConstants none;
-  ConstantSource& source = model.state->constants != nullptr ? *model.state->constants : none;
-  TRY_ASSIGN(auto session, SessionState::make(model.state, source));
-  return Session{std::move(session)};
+  const auto& state = Internals::of(model);
+  ConstantSource& source = state->constants != nullptr ? *state->constants : none;
+  TRY_ASSIGN(auto session, SessionState::make(state, source));
+  return Internals::make<Session>(std::move(session));
 }
 
-Status Session::set_inputs(std::span<const HostTensor> inputs) { return state->set_inputs(inputs); }
-Shape Session::output_shape(std::size_t output) const { return state->output_shape(output); }
-std::int64_t Session::output_int(std::size_t output) const { return state->output_int(output); }
-Status Session::execute(std::span<const HostOutput> outputs) { return state->execute(outputs); }
+Status Session::set_inputs(std::span<const HostTensor> inputs) { return state_->set_inputs(inputs); }
+Shape Session::output_shape(std::size_t output) const { return state_->output_shape(output); }
+std::int64_t Session::output_int(std::size_t output) const { return state_->output_int(output); }
+Status Session::execute(std::span<const HostOutput> outputs) { return state_->execute(outputs); }
 Result<std::vector<DispatchTime>> Session::profile(std::span<const HostOutput> outputs) {
-  return state->profile(outputs);
+  return state_->profile(outputs);
 }
 
 std::string_view version() noexcept { return NIBBLE_VERSION; }

@@ -62,17 +62,12 @@ std::string profile_to_json(const DeviceProfile& profile) {
       {"kind", to_string(profile.kind)},
       {"max_buffer_size", limits.max_buffer_size},
       {"max_storage_binding_size", limits.max_storage_binding_size},
-      {"max_storage_buffers", limits.max_storage_buffers},
       {"max_workgroups_per_dimension", limits.max_workgroups_per_dimension},
       {"max_workgroup_invocations", limits.max_workgroup_invocations},
       {"max_workgroup_size_x", limits.max_workgroup_size_x},
-      {"max_workgroup_memory", limits.max_workgroup_memory},
-      {"uniform_alignment", limits.uniform_alignment},
-      {"storage_alignment", limits.storage_alignment},
       {"shader_f16", profile.shader_f16},
       {"subgroups", profile.subgroups},
       {"timestamp_query", profile.timestamp_query},
-      {"subgroup_min", profile.subgroup_min},
       {"subgroup_max", profile.subgroup_max},
       {"subgroups_need_enable", profile.subgroups_need_enable},
   };
@@ -93,17 +88,12 @@ Result<DeviceProfile> profile_from_json(std::string_view text) {
   reader.take("kind", kind);
   reader.take("max_buffer_size", limits.max_buffer_size);
   reader.take("max_storage_binding_size", limits.max_storage_binding_size);
-  reader.take("max_storage_buffers", limits.max_storage_buffers);
   reader.take("max_workgroups_per_dimension", limits.max_workgroups_per_dimension);
   reader.take("max_workgroup_invocations", limits.max_workgroup_invocations);
   reader.take("max_workgroup_size_x", limits.max_workgroup_size_x);
-  reader.take("max_workgroup_memory", limits.max_workgroup_memory);
-  reader.take("uniform_alignment", limits.uniform_alignment);
-  reader.take("storage_alignment", limits.storage_alignment);
   reader.take("shader_f16", profile.shader_f16);
   reader.take("subgroups", profile.subgroups);
   reader.take("timestamp_query", profile.timestamp_query);
-  reader.take("subgroup_min", profile.subgroup_min);
   reader.take("subgroup_max", profile.subgroup_max);
   reader.take("subgroups_need_enable", profile.subgroups_need_enable);
   TRY(reader.status());

@@ -55,4 +55,18 @@ struct SessionState {
   std::vector<Kept> kept_;  ///< per input; used only for those that an output hands through
 };
 
+/// From the public handles to the above, and back.
+struct Internals {
+  template <class Handle>
+  static const auto& of(const Handle& handle) {
+    return handle.state_;
+  }
+  template <class Handle, class State>
+  static Handle make(std::shared_ptr<State> state) {
+    Handle handle;
+    handle.state_ = std::move(state);
+    return handle;
+  }
+};
+
 }  // namespace nibble

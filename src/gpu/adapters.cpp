@@ -3,18 +3,11 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
-#include <cstdlib>
 
 namespace nibble::gpu {
 namespace {
 
-/// $NIBBLE_ADAPTER_KIND has the kernels of another kind of adapter run on this one: how those for GPUs are tested where
-/// there is none.
 AdapterKind kind_of(WGPUAdapterType type) {
-  const char* forced = std::getenv("NIBBLE_ADAPTER_KIND");
-  for (const auto kind : {AdapterKind::discrete, AdapterKind::integrated, AdapterKind::cpu}) {
-    if (forced != nullptr && to_string(kind) == forced) return kind;
-  }
   switch (type) {
     case WGPUAdapterType_DiscreteGPU: return AdapterKind::discrete;
     case WGPUAdapterType_IntegratedGPU: return AdapterKind::integrated;
@@ -39,13 +32,9 @@ Limits limits_of(const WGPULimits& from) {
   // lavapipe reports 2^31 - 1, but sizes of buffers and copies are multiples of 4.
   to.max_buffer_size = from.maxBufferSize / 4 * 4;
   to.max_storage_binding_size = from.maxStorageBufferBindingSize / 4 * 4;
-  to.max_storage_buffers = from.maxStorageBuffersPerShaderStage;
   to.max_workgroups_per_dimension = from.maxComputeWorkgroupsPerDimension;
   to.max_workgroup_invocations = from.maxComputeInvocationsPerWorkgroup;
   to.max_workgroup_size_x = from.maxComputeWorkgroupSizeX;
-  to.max_workgroup_memory = from.maxComputeWorkgroupStorageSize;
-  to.uniform_alignment = from.minUniformBufferOffsetAlignment;
-  to.storage_alignment = from.minStorageBufferOffsetAlignment;
   return to;
 }
 
@@ -79,10 +68,7 @@ void add(AdapterHandle handle, std::vector<Adapter>& out) {
   profile.kind = kind_of(info.adapterType);
   profile.limits = limits_of(adapter.limits);
   read_features(handle.get(), adapter);
-  if (profile.subgroups) {
-    profile.subgroup_min = info.subgroupMinSize;
-    profile.subgroup_max = info.subgroupMaxSize;
-  }
+  if (profile.subgroups) profile.subgroup_max = info.subgroupMaxSize;
   wgpu().AdapterInfoFreeMembers(info);
   adapter.handle = std::move(handle);
   out.push_back(std::move(adapter));

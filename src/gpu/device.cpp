@@ -144,9 +144,8 @@ Device::~Device() {
 void Device::on_error(WGPUDevice const*, WGPUErrorType type, WGPUStringView message, void* self, void*) {
   auto& device = *static_cast<Device*>(self);
   std::lock_guard guard(device.latch_mutex_);
-  if (device.section_owner_ == std::this_thread::get_id()) {
-    if (device.section_failure_.type == WGPUErrorType_NoError)
-      device.section_failure_ = {type, one_line(view(message))};
+  if (device.scope_owner_ == std::this_thread::get_id()) {
+    if (device.scope_failure_.type == WGPUErrorType_NoError) device.scope_failure_ = {type, one_line(view(message))};
   } else if (!device.latched_) {
     device.latched_ = Error{code_of(type, view(message)), fmt::format("{}: the GPU reported an error: {}",
                                                                       device.profile_.name, one_line(view(message)))};
@@ -179,15 +178,15 @@ Result<Buffer> Device::make_buffer(std::uint64_t bytes, WGPUBufferUsage usage, s
   WGPUBufferDescriptor descriptor{};
   descriptor.usage = usage;
   descriptor.size = bytes;
-  Section section(*this, Section::Catch::everything);
+  ErrorScope scope(*this, ErrorScope::Catch::everything);
   Buffer buffer(wgpu().DeviceCreateBuffer(handle(), &descriptor));
-  TRY(section.close(what));
+  TRY(scope.close(what));
   return buffer;
 }
 
 Result<std::shared_ptr<const Pipeline>> Device::pipeline(const PipelineDesc& desc) {
   TRY(check());
-  Section section(*this, Section::Catch::everything);
+  ErrorScope scope(*this, ErrorScope::Catch::everything);
   auto& made = pipelines_[pipeline_key(desc)];
   if (made == nullptr) {
     auto pipeline = std::make_shared<Pipeline>();
@@ -206,7 +205,7 @@ Result<std::shared_ptr<const Pipeline>> Device::pipeline(const PipelineDesc& des
     pipeline->handle = ComputePipeline(wgpu().DeviceCreateComputePipeline(handle(), &descriptor));
     made = std::move(pipeline);
   }
-  if (auto status = section.close("compiling the kernel " + desc.label); !status) {
+  if (auto status = scope.close("compiling the kernel " + desc.label); !status) {
     // What was made is invalid: nobody may find it.
     pipelines_.erase(pipeline_key(desc));
     modules_.erase(desc.wgsl);
@@ -278,11 +277,11 @@ void Device::wait(WGPUSubmissionIndex index) const { wgpu().DevicePoll(device_.g
 
 void Device::destroy_for_test() { wgpu().DeviceDestroy(device_.get()); }
 
-Section::Section(Device& device, Catch what) : device_(device), lock_(device.mutex_) {
+ErrorScope::ErrorScope(Device& device, Catch what) : device_(device), lock_(device.mutex_) {
   {
     std::lock_guard guard(device.latch_mutex_);
-    device.section_owner_ = std::this_thread::get_id();
-    device.section_failure_ = {};
+    device.scope_owner_ = std::this_thread::get_id();
+    device.scope_failure_ = {};
   }
   wgpu().DevicePushErrorScope(device.handle(), WGPUErrorFilter_Validation);
   scopes_ = 1;
@@ -292,13 +291,13 @@ Section::Section(Device& device, Catch what) : device_(device), lock_(device.mut
   }
 }
 
-Section::~Section() {
+ErrorScope::~ErrorScope() {
   pop();
   std::lock_guard guard(device_.latch_mutex_);
-  device_.section_owner_ = {};
+  device_.scope_owner_ = {};
 }
 
-void Section::pop() {
+void ErrorScope::pop() {
   for (; scopes_ > 0; --scopes_) {
     WGPUPopErrorScopeCallbackInfo info{};
     info.mode = WGPUCallbackMode_AllowSpontaneous;
@@ -310,17 +309,17 @@ void Section::pop() {
   }
 }
 
-Status Section::close(std::string_view what) {
+Status ErrorScope::close(std::string_view what) {
   pop();
   return take(what);
 }
 
-Status Section::settle(std::string_view what) { return take(what); }
+Status ErrorScope::settle(std::string_view what) { return take(what); }
 
-Status Section::take(std::string_view what) {
+Status ErrorScope::take(std::string_view what) {
   std::lock_guard guard(device_.latch_mutex_);
   if (device_.latched_) return std::unexpected(*device_.latched_);
-  auto& failure = device_.section_failure_;
+  auto& failure = device_.scope_failure_;
   if (failure.type == WGPUErrorType_NoError) return {};
   auto code = code_of(failure.type, failure.message);
   auto message = std::exchange(failure, {}).message;

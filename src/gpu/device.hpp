@@ -61,7 +61,7 @@ class Device {
   void destroy_for_test();
 
  private:
-  friend class Section;
+  friend class ErrorScope;
 
   struct Failure {
     WGPUErrorType type = WGPUErrorType_NoError;
@@ -91,19 +91,19 @@ class Device {
   /// What the callbacks write. They come from any thread that is in wgpu, also while mutex_ is held.
   mutable std::mutex latch_mutex_;
   std::optional<Error> latched_;
-  std::thread::id section_owner_;
-  Failure section_failure_;
+  std::thread::id scope_owner_;
+  Failure scope_failure_;
 };
 
 /// A stretch of WebGPU calls under the device's lock and inside error scopes. Not nested.
-class Section {
+class ErrorScope {
  public:
   enum class Catch : std::uint8_t { validation, everything };
 
-  Section(Device& device, Catch what);
-  ~Section();
-  Section(const Section&) = delete;
-  Section& operator=(const Section&) = delete;
+  ErrorScope(Device& device, Catch what);
+  ~ErrorScope();
+  ErrorScope(const ErrorScope&) = delete;
+  ErrorScope& operator=(const ErrorScope&) = delete;
 
   /// Ends the scopes and tells what went wrong in them. What was encoded may only be submitted if nothing did:
   /// wgpu-native aborts on an invalid command buffer. The lock is still held.

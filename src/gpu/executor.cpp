@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "gpu/timer.hpp"
+
 namespace nibble::gpu {
 
 std::size_t Executor::GroupHash::operator()(const GroupKey& key) const noexcept {
@@ -32,7 +34,7 @@ Result<std::unique_ptr<Executor>> Executor::make(std::shared_ptr<const ModelReso
   const Layout& layout = self->layout_;
   TRY_ASSIGN(self->buffers_,
              BufferSet::make(device, layout, [](BufferRole role) { return role != BufferRole::constant; }));
-  TRY(upload(device, source, layout.uploads, self->buffers_.raw, nullptr));
+  TRY(upload(device, source, layout.uploads, self->buffers_.raw, kStatePace, nullptr));
   auto constants = self->model_->constants();
   for (std::size_t i = 0; i < constants.size(); ++i) {
     if (constants[i] != nullptr) self->buffers_.raw[i] = constants[i];
@@ -56,12 +58,12 @@ Status Executor::prepare() {
   prepared_version_ = 0;
   can_fault_ = std::ranges::any_of(dispatches, [&](const Dispatch* d) { return descs[d->pipeline].reports_faults; });
   step_groups_.clear();
-  Section section(device_, Section::Catch::everything);
+  ErrorScope scope(device_, ErrorScope::Catch::everything);
   for (const auto* dispatch : dispatches) step_groups_.push_back(bind_group(*dispatch));
   if (const auto params = stepper_.params(); !params.empty()) {
     wgpu().QueueWriteBuffer(device_.queue(), params_.get(), 0, params.data(), params.size());
   }
-  if (auto status = section.close("binding the buffers of a call"); !status) {
+  if (auto status = scope.close("binding the buffers of a call"); !status) {
     groups_.clear();  // an invalid bind group must not be found again
     return status;
   }
@@ -110,14 +112,14 @@ Status Executor::run(std::span<const HostOutput> outputs, Timer* timer) {
   const std::uint64_t read_bytes = !reads_.empty() ? reads_end_ : can_fault_ ? kFaultWords * 4 : 0;
   WGPUSubmissionIndex submission = 0;
   {
-    Section section(device_, Section::Catch::validation);
+    ErrorScope scope(device_, ErrorScope::Catch::validation);
     CommandEncoder encoder(wgpu().DeviceCreateCommandEncoder(device_.handle(), nullptr));
     if (fault_seen_)
       wgpu().CommandEncoderClearBuffer(encoder.get(), buffers_.raw[layout_.fault_buffer], 0, WGPU_WHOLE_SIZE);
     if (has_work) encode_dispatches(encoder.get(), timer);
     encode_reads(encoder.get());
     CommandBuffer commands(wgpu().CommandEncoderFinish(encoder.get(), nullptr));
-    if (auto status = section.close("encoding a call"); !status) {
+    if (auto status = scope.close("encoding a call"); !status) {
       prepared_version_ = 0;
       groups_.clear();
       return status;
@@ -126,7 +128,7 @@ Status Executor::run(std::span<const HostOutput> outputs, Timer* timer) {
     submission = wgpu().QueueSubmitForIndex(device_.queue(), 1, &raw);
     fault_seen_ = false;
     if (read_bytes != 0) readback_.request(read_bytes);
-    TRY(section.settle("submitting a call"));
+    TRY(scope.settle("submitting a call"));
   }
   if (read_bytes == 0) {
     device_.wait(submission);
@@ -137,6 +139,32 @@ Status Executor::run(std::span<const HostOutput> outputs, Timer* timer) {
   readback_.release();
   TRY(status);
   return device_.check();
+}
+
+void Executor::encode_dispatches(WGPUCommandEncoder encoder, Timer* timer) {
+  const auto dispatches = stepper_.dispatches();
+  ComputePass pass;
+  WGPUComputePipeline bound = nullptr;
+  for (std::size_t i = 0; i < dispatches.size(); ++i) {
+    const Dispatch& dispatch = *dispatches[i];
+    if (timer != nullptr || !pass) {
+      WGPUComputePassDescriptor descriptor{};
+      WGPUPassTimestampWrites writes{};
+      if (timer != nullptr) {
+        writes = timer->writes(i);
+        descriptor.timestampWrites = &writes;
+      }
+      pass = ComputePass(wgpu().CommandEncoderBeginComputePass(encoder, &descriptor));
+      bound = nullptr;
+    }
+    auto* pipeline = pipelines_[dispatch.pipeline]->handle.get();
+    if (pipeline != bound) wgpu().ComputePassEncoderSetPipeline(pass.get(), bound = pipeline);
+    const auto params = static_cast<std::uint32_t>(i * kParamsStride);
+    wgpu().ComputePassEncoderSetBindGroup(pass.get(), 0, step_groups_[i], 1, &params);
+    wgpu().ComputePassEncoderDispatchWorkgroups(pass.get(), dispatch.grid[0], dispatch.grid[1], dispatch.grid[2]);
+    if (timer != nullptr || i + 1 == dispatches.size()) wgpu().ComputePassEncoderEnd(pass.get());
+  }
+  if (timer != nullptr) timer->encode(encoder);
 }
 
 void Executor::encode_reads(WGPUCommandEncoder encoder) {

@@ -9,7 +9,7 @@
 #include "gpu/host_convert.hpp"
 #include "gpu/model.hpp"
 #include "gpu/readback.hpp"
-#include "nibble/nibble.hpp"
+#include "nibble/values.hpp"
 
 namespace nibble::gpu {
 

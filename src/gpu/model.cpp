@@ -29,7 +29,7 @@ Result<std::shared_ptr<const ModelResources>> ModelResources::make(std::shared_p
   }
   TRY_ASSIGN(self->constants_,
              BufferSet::make(*self->device_, layout, [](BufferRole role) { return role == BufferRole::constant; }));
-  TRY(upload(*self->device_, source, layout.uploads, self->constants_.raw, progress));
+  TRY(upload(*self->device_, source, layout.uploads, self->constants_.raw, kWeightsPace, progress));
   return self;
 }
 

@@ -8,14 +8,14 @@ Status Executor::Timer::make(Device& device, std::size_t dispatches) {
   TRY_ASSIGN(resolved, device.make_buffer(bytes, WGPUBufferUsage_QueryResolve | WGPUBufferUsage_CopySrc,
                                           "making a buffer of timestamps"));
   TRY(readback.make(device, bytes));
-  Section section(device, Section::Catch::everything);
+  ErrorScope scope(device, ErrorScope::Catch::everything);
   for (std::uint32_t first = 0; first < queries; first += kQueriesPerSet) {
     WGPUQuerySetDescriptor descriptor{};
     descriptor.type = WGPUQueryType_Timestamp;
     descriptor.count = std::min(kQueriesPerSet, queries - first);
     sets.emplace_back(wgpu().DeviceCreateQuerySet(device.handle(), &descriptor));
   }
-  return section.close("making timestamp queries");
+  return scope.close("making timestamp queries");
 }
 
 WGPUPassTimestampWrites Executor::Timer::writes(std::size_t dispatch) const {
@@ -36,32 +36,6 @@ void Executor::Timer::encode(WGPUCommandEncoder encoder) const {
   wgpu().CommandEncoderCopyBufferToBuffer(encoder, resolved.get(), 0, readback.buffer(), 0, std::uint64_t{queries} * 8);
 }
 
-void Executor::encode_dispatches(WGPUCommandEncoder encoder, Timer* timer) {
-  const auto dispatches = stepper_.dispatches();
-  ComputePass pass;
-  WGPUComputePipeline bound = nullptr;
-  for (std::size_t i = 0; i < dispatches.size(); ++i) {
-    const Dispatch& dispatch = *dispatches[i];
-    if (timer != nullptr || !pass) {
-      WGPUComputePassDescriptor descriptor{};
-      WGPUPassTimestampWrites writes{};
-      if (timer != nullptr) {
-        writes = timer->writes(i);
-        descriptor.timestampWrites = &writes;
-      }
-      pass = ComputePass(wgpu().CommandEncoderBeginComputePass(encoder, &descriptor));
-      bound = nullptr;
-    }
-    auto* pipeline = pipelines_[dispatch.pipeline]->handle.get();
-    if (pipeline != bound) wgpu().ComputePassEncoderSetPipeline(pass.get(), bound = pipeline);
-    const auto params = static_cast<std::uint32_t>(i * kParamsStride);
-    wgpu().ComputePassEncoderSetBindGroup(pass.get(), 0, step_groups_[i], 1, &params);
-    wgpu().ComputePassEncoderDispatchWorkgroups(pass.get(), dispatch.grid[0], dispatch.grid[1], dispatch.grid[2]);
-    if (timer != nullptr || i + 1 == dispatches.size()) wgpu().ComputePassEncoderEnd(pass.get());
-  }
-  if (timer != nullptr) timer->encode(encoder);
-}
-
 Result<std::vector<DispatchTime>> Executor::profile(std::span<const HostOutput> outputs) {
   if (!device_.profile().timestamp_query) {
     return fail(ErrorCode::unsupported, "{} has no timestamp queries, so it cannot tell GPU times",
@@ -76,9 +50,9 @@ Result<std::vector<DispatchTime>> Executor::profile(std::span<const HostOutput> 
   TRY(timer.make(device_, dispatches.size()));
   TRY(run(outputs, &timer));
   {
-    Section section(device_, Section::Catch::validation);
+    ErrorScope scope(device_, ErrorScope::Catch::validation);
     timer.readback.request(std::uint64_t{timer.queries} * 8);
-    TRY(section.close("reading timestamps"));
+    TRY(scope.close("reading timestamps"));
   }
   TRY_ASSIGN(auto bytes, timer.readback.wait(device_, 0));
   const double period = wgpu().QueueGetTimestampPeriod(device_.queue());

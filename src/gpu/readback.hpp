@@ -12,7 +12,7 @@ class Readback {
   Status make(Device& device, std::uint64_t bytes);
   WGPUBuffer buffer() const { return buffer_.get(); }
 
-  /// Asks for the first `bytes` bytes, after the submission that writes them. Inside a Section.
+  /// Asks for the first `bytes` bytes, after the submission that writes them. Inside an ErrorScope.
   void request(std::uint64_t bytes);
   /// Waits for submission `index` and gives the bytes asked for, readable until release().
   Result<std::span<const std::byte>> wait(Device& device, WGPUSubmissionIndex index);

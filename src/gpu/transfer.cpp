@@ -83,12 +83,12 @@ Status Executor::take_data(std::size_t input, const HostTensor& tensor) {
 
 Status Executor::write_inputs() {
   if (writes_.empty()) return {};
-  Section section(device_, Section::Catch::validation);
+  ErrorScope scope(device_, ErrorScope::Catch::validation);
   for (const auto& write : writes_) {
     auto* buffer = buffers_.raw[layout_.inputs[write.input].buffer];
     wgpu().QueueWriteBuffer(device_.queue(), buffer, 0, write.data, write.bytes);
   }
-  return section.close("handing the inputs to the GPU");
+  return scope.close("handing the inputs to the GPU");
 }
 
 void Executor::plan_reads(std::span<const HostOutput> outputs) {

@@ -10,14 +10,20 @@
 namespace nibble::gpu {
 namespace {
 
-/// wgpu keeps a copy of every chunk until the GPU has taken it, so this bounds the memory that a load needs beside the
-/// buffers themselves. Larger chunks are not faster.
+/// Pages of a file are given back after each.
 constexpr std::uint64_t kChunkBytes = std::uint64_t{4} << 20;
+/// What a small write counts as: it costs wgpu a buffer, too.
+constexpr std::uint64_t kLeastPending = std::uint64_t{64} << 10;
+
+bool is_zero(std::span<const std::byte> bytes) {
+  return bytes.empty() ||
+         (bytes[0] == std::byte{0} && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
+}
 
 class Uploader {
  public:
-  Uploader(Device& device, ConstantSource& source, const Progress& progress, std::uint64_t total)
-      : device_(device), source_(source), progress_(progress), total_(total) {}
+  Uploader(Device& device, ConstantSource& source, UploadPace pace, const Progress& progress, std::uint64_t total)
+      : device_(device), source_(source), pace_(pace), progress_(progress), total_(total) {}
 
   /// Uploads of one constant.
   Status run(std::span<const Upload> uploads, std::span<const WGPUBuffer> buffers) {
@@ -31,6 +37,9 @@ class Uploader {
     return status;
   }
 
+  /// Hands over what is still pending.
+  Status finish() { return submit(pace_.wait_at_end); }
+
  private:
   Status copy(const Upload& upload, WGPUBuffer buffer, std::span<const std::byte> bytes) {
     if (bytes.size() < upload.source_offset || bytes.size() - upload.source_offset < upload.bytes) {
@@ -40,8 +49,10 @@ class Uploader {
     for (std::uint64_t at = 0; at < upload.bytes; at += kChunkBytes) {
       const auto count = std::min(kChunkBytes, upload.bytes - at);
       const auto chunk = bytes.subspan(upload.source_offset + at, count);
-      TRY(upload.narrow ? write(buffer, upload.buffer_offset + at / 2, narrowed(chunk))
-                        : write(buffer, upload.buffer_offset + at, chunk));
+      if (!is_zero(chunk)) {
+        TRY(upload.narrow ? write(buffer, upload.buffer_offset + at / 2, narrowed(chunk))
+                          : write(buffer, upload.buffer_offset + at, chunk));
+      }
       source_.consumed(upload.constant, upload.source_offset + at + count);
       done_ += count;
       if (progress_) progress_(done_, total_);
@@ -56,40 +67,53 @@ class Uploader {
   }
 
   Status write(WGPUBuffer buffer, std::uint64_t offset, std::span<const std::byte> chunk) {
+    const auto pending = std::max<std::uint64_t>(chunk.size(), kLeastPending);
+    if (pending_ + pending > pace_.max_pending) TRY(submit(true));
     TRY(device_.check());
+    ErrorScope scope(device_, ErrorScope::Catch::everything);
+    const auto whole = chunk.size() / 4 * 4;
+    if (whole != 0) wgpu().QueueWriteBuffer(device_.queue(), buffer, offset, chunk.data(), whole);
+    if (whole != chunk.size()) {
+      std::array<std::byte, 4> tail{};
+      std::memcpy(tail.data(), chunk.data() + whole, chunk.size() - whole);
+      wgpu().QueueWriteBuffer(device_.queue(), buffer, offset + whole, tail.data(), tail.size());
+    }
+    pending_ += pending;
+    return scope.close("uploading a constant");
+  }
+
+  /// The GPU begins to take what was written.
+  Status submit(bool wait) {
+    if (pending_ == 0) return {};
+    pending_ = 0;
     WGPUSubmissionIndex submission = 0;
     {
-      Section section(device_, Section::Catch::everything);
-      const auto whole = chunk.size() / 4 * 4;
-      if (whole != 0) wgpu().QueueWriteBuffer(device_.queue(), buffer, offset, chunk.data(), whole);
-      if (whole != chunk.size()) {
-        std::array<std::byte, 4> tail{};
-        std::memcpy(tail.data(), chunk.data() + whole, chunk.size() - whole);
-        wgpu().QueueWriteBuffer(device_.queue(), buffer, offset + whole, tail.data(), tail.size());
-      }
-      TRY(section.close("uploading a constant"));
+      ErrorScope scope(device_, ErrorScope::Catch::everything);
+      TRY(scope.close("uploading constants"));  // a lost device must not be handed anything
       submission = wgpu().QueueSubmitForIndex(device_.queue(), 0, nullptr);
-      TRY(section.settle("uploading a constant"));
+      TRY(scope.settle("uploading constants"));
     }
-    device_.wait(submission);
+    if (wait) device_.wait(submission);
     return {};
   }
 
   Device& device_;
   ConstantSource& source_;
+  UploadPace pace_;
   const Progress& progress_;
   std::uint64_t total_;
   std::uint64_t done_ = 0;
+  std::uint64_t pending_ = 0;
   std::vector<std::byte> halves_;  ///< of one chunk
 };
 
 }  // namespace
 
 Status upload(Device& device, ConstantSource& source, std::span<const Upload> uploads,
-              std::span<const WGPUBuffer> buffers, const Progress& progress) {
+              std::span<const WGPUBuffer> buffers, UploadPace pace, const Progress& progress) {
   std::uint64_t total = 0;
   for (const auto& one : uploads) total += buffers[one.buffer] != nullptr ? one.bytes : 0;
-  Uploader uploader(device, source, progress, total);
+  Uploader uploader(device, source, pace, progress, total);
   while (!uploads.empty()) {
     // Opening may mean reading: all parts of a constant are taken from it at once.
     const auto is_other = [&](const Upload& one) {
@@ -100,7 +124,7 @@ Status upload(Device& device, ConstantSource& source, std::span<const Upload> up
     if (buffers[uploads.front().buffer] != nullptr) TRY(uploader.run(uploads.first(count), buffers));
     uploads = uploads.subspan(count);
   }
-  return {};
+  return uploader.finish();
 }
 
 }  // namespace nibble::gpu

@@ -15,13 +15,9 @@ std::string_view to_string(AdapterKind kind) noexcept;
 struct Limits {
   std::uint64_t max_buffer_size = 268435456;
   std::uint64_t max_storage_binding_size = 134217728;
-  std::uint32_t max_storage_buffers = 8;
   std::uint32_t max_workgroups_per_dimension = 65535;
   std::uint32_t max_workgroup_invocations = 256;
   std::uint32_t max_workgroup_size_x = 256;
-  std::uint32_t max_workgroup_memory = 16384;
-  std::uint32_t uniform_alignment = 256;
-  std::uint32_t storage_alignment = 256;
 };
 
 struct DeviceProfile {
@@ -33,7 +29,6 @@ struct DeviceProfile {
   bool shader_f16 = false;
   bool subgroups = false;
   bool timestamp_query = false;
-  std::uint32_t subgroup_min = 0;
   std::uint32_t subgroup_max = 0;
   /// Tint wants `enable subgroups;` before a kernel uses them, naga rejects it.
   bool subgroups_need_enable = false;

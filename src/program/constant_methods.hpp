@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "nibble/nibble.hpp"
+#include "nibble/values.hpp"
 #include "program/checks.hpp"
 
 namespace executorch_flatbuffer {

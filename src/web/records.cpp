@@ -56,17 +56,11 @@ DeviceProfile profile_of(const wire::Profile& record) {
   profile.kind = static_cast<AdapterKind>(record.kind);
   profile.limits.max_buffer_size = record.max_buffer_size;
   profile.limits.max_storage_binding_size = record.max_storage_binding_size;
-  profile.limits.max_storage_buffers = record.max_storage_buffers;
   profile.limits.max_workgroups_per_dimension = record.max_workgroups_per_dimension;
   profile.limits.max_workgroup_invocations = record.max_workgroup_invocations;
   profile.limits.max_workgroup_size_x = record.max_workgroup_size_x;
-  profile.limits.max_workgroup_memory = record.max_workgroup_memory;
-  profile.limits.uniform_alignment = record.uniform_alignment;
-  profile.limits.storage_alignment = record.storage_alignment;
   profile.shader_f16 = record.shader_f16 != 0;
   profile.subgroups = record.subgroups != 0;
-  profile.timestamp_query = record.timestamp_query != 0;
-  profile.subgroup_min = record.subgroup_min;
   profile.subgroup_max = record.subgroup_max;
   profile.subgroups_need_enable = true;  // WGSL says so; only naga differs, and browsers follow WGSL
   return profile;

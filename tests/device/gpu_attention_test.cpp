@@ -113,11 +113,11 @@ class AttentionTest : public GpuTest, public testing::WithParamInterface<Adapter
     std::int64_t most = 1;
     for (const auto& [rows, start] : steps) most = std::max(most, rows);
     Cached program(n, most);
-    DeviceProfile profile = device.state->gpu->profile();
+    DeviceProfile profile = Internals::of(device)->gpu->profile();
     profile.kind = GetParam();
     const auto plan = Plan::make(program.graph, profile, {}, ops::registry());
     ASSERT_TRUE(succeeds(plan));
-    const auto model = gpu::ModelResources::make(device.state->gpu, *plan, program, {});
+    const auto model = gpu::ModelResources::make(Internals::of(device)->gpu, *plan, program, {});
     ASSERT_TRUE(succeeds(model));
     const auto executor = gpu::Executor::make(*model, boundary_of(program.graph, *plan), program);
     ASSERT_TRUE(succeeds(executor));

@@ -55,17 +55,17 @@ TEST(DeviceProfileJson, names_the_field_that_is_wrong) {
   };
   EXPECT_TRUE(fails_with(profile_from_json("[1"), "not a JSON object"));
   EXPECT_TRUE(fails_with(profile_from_json("{}"), "has no name"));
-  EXPECT_TRUE(fails_with(with("\"max_workgroup_memory\":16384", "\"max_workgroup_memory\":-1"),
-                         "max_workgroup_memory is not a number"));
-  EXPECT_TRUE(fails_with(with("\"max_storage_buffers\":8", "\"max_storage_buffers\":5000000000"),
-                         "max_storage_buffers is 5000000000"));
+  EXPECT_TRUE(fails_with(with("\"max_workgroup_size_x\":256", "\"max_workgroup_size_x\":-1"),
+                         "max_workgroup_size_x is not a number"));
+  EXPECT_TRUE(fails_with(with("\"max_workgroup_invocations\":256", "\"max_workgroup_invocations\":5000000000"),
+                         "max_workgroup_invocations is 5000000000"));
   EXPECT_TRUE(fails_with(with("\"kind\":\"unknown\"", "\"kind\":\"toaster\""), "kind is \"toaster\""));
 }
 
 TEST_F(GpuTest, the_same_adapter_is_the_same_device) {
   const auto again = Device::open(std::to_string(device.info().index));
   ASSERT_TRUE(succeeds(again));
-  EXPECT_EQ(again->state->gpu, device.state->gpu);
+  EXPECT_EQ(Internals::of(*again)->gpu, Internals::of(device)->gpu);
   EXPECT_TRUE(fails_with(Device::open("no such thing"), "there are: 0: "));
 }
 
@@ -79,7 +79,7 @@ TEST_F(GpuTest, the_device_has_what_the_adapter_has) {
 }
 
 TEST_F(GpuTest, a_bad_kernel_is_an_error_and_the_device_goes_on) {
-  auto& gpu = *device.state->gpu;
+  auto& gpu = *Internals::of(device)->gpu;
   const auto objects = device.live_objects();
   EXPECT_TRUE(fails_with(gpu.pipeline({.label = "broken", .wgsl = "fn main( {", .bindings = {}, .overrides = {}}),
                          "compiling the kernel broken failed"));
@@ -95,14 +95,14 @@ TEST_F(GpuTest, a_bad_kernel_is_an_error_and_the_device_goes_on) {
 }
 
 TEST_F(GpuTest, a_buffer_that_is_too_large_is_an_error_and_the_device_goes_on) {
-  auto& gpu = *device.state->gpu;
+  auto& gpu = *Internals::of(device)->gpu;
   EXPECT_TRUE(fails_with(gpu.make_buffer(std::uint64_t{1} << 50, WGPUBufferUsage_Storage, "making a huge buffer"),
                          "making a huge buffer failed on " + device.info().name));
   EXPECT_TRUE(succeeds(gpu.make_buffer(256, WGPUBufferUsage_Storage, "making a small one")));
 }
 
 TEST_F(GpuTest, equal_kernels_are_compiled_once) {
-  auto& gpu = *device.state->gpu;
+  auto& gpu = *Internals::of(device)->gpu;
   const auto objects = device.live_objects();
   const PipelineDesc desc{.label = "k",
                           .wgsl = "override N: u32 = 1u; @compute @workgroup_size(N) fn main() {}",
@@ -126,7 +126,7 @@ TEST_F(GpuTest, equal_kernels_are_compiled_once) {
 }
 
 TEST_F(GpuTest, an_error_that_no_call_waited_for_is_latched) {
-  auto& gpu = *device.state->gpu;
+  auto& gpu = *Internals::of(device)->gpu;
   WGPUBufferDescriptor descriptor{};
   descriptor.size = 3;
   descriptor.usage = WGPUBufferUsage_MapRead | WGPUBufferUsage_Storage;  // not allowed together
@@ -141,7 +141,7 @@ TEST_F(GpuTest, a_lost_device_fails_every_call_and_a_new_one_opens) {
   ASSERT_TRUE(succeeds(loaded));
   const std::vector<std::int64_t> ids = {1, 2};
   ASSERT_TRUE(succeeds(call<float>(loaded->session, {tensor(DType::i64, {1, 2}, ids)}, DType::f32)));
-  device.state->gpu->destroy_for_test();
+  Internals::of(device)->gpu->destroy_for_test();
   const auto status = call<float>(loaded->session, {tensor(DType::i64, {1, 2}, ids)}, DType::f32);
   ASSERT_TRUE(fails_with(status, "is lost"));
   EXPECT_EQ(status.error().code, ErrorCode::device_lost);
@@ -149,7 +149,7 @@ TEST_F(GpuTest, a_lost_device_fails_every_call_and_a_new_one_opens) {
   EXPECT_TRUE(fails_with(loaded->session.execute({}), ""));
   const auto fresh = Device::open();
   ASSERT_TRUE(succeeds(fresh));
-  EXPECT_NE(fresh->state->gpu, device.state->gpu);
+  EXPECT_NE(Internals::of(*fresh)->gpu, Internals::of(device)->gpu);
 }
 
 }  // namespace

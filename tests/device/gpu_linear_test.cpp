@@ -96,13 +96,13 @@ class LinearTest : public GpuTest, public testing::WithParamInterface<AdapterKin
  protected:
   /// Runs the program once for each live number of rows (the first dimension of input 0); gives all outputs.
   Result<std::vector<Floats>> run(Program& p, const std::vector<Floats>& inputs, std::int64_t rows = -1) {
-    auto& gpu = *device.state->gpu;
+    auto& gpu = *Internals::of(device)->gpu;
     DeviceProfile profile = gpu.profile();
     profile.kind = GetParam();
     Options options;
     options.max_shard_bytes = shard_bytes;
     TRY_ASSIGN(const auto plan, Plan::make(p.graph, profile, options, ops::registry()));
-    TRY_ASSIGN(const auto model, gpu::ModelResources::make(device.state->gpu, plan, p, {}));
+    TRY_ASSIGN(const auto model, gpu::ModelResources::make(Internals::of(device)->gpu, plan, p, {}));
     TRY_ASSIGN(const auto executor, gpu::Executor::make(model, boundary_of(p.graph, plan), p));
     std::vector<HostTensor> given;
     for (std::size_t i = 0; i < inputs.size(); ++i) {

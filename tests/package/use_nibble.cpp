@@ -4,6 +4,12 @@
 #include <cstdio>
 #include <nibble/nibble.hpp>
 #include <string_view>
+#include <type_traits>
+
+// What stands behind a handle is nobody's business: a class whose members are all public would be an aggregate.
+static_assert(!std::is_aggregate_v<nibble::Device>);
+static_assert(!std::is_aggregate_v<nibble::Model>);
+static_assert(!std::is_aggregate_v<nibble::Session>);
 
 int main() {
   if (nibble::version() != std::string_view(nibble_version())) {

@@ -5,7 +5,7 @@ import { messageOf, NibbleError } from "./errors.js";
 import type { Device, OpenOptions } from "./types.js";
 
 /** Features that plans make use of, where the adapter has them. */
-const wantedFeatures = ["shader-f16", "subgroups", "timestamp-query"] as const;
+const wantedFeatures = ["shader-f16", "subgroups"] as const;
 
 export async function open(options: OpenOptions = {}): Promise<Device> {
   const adapter = options.adapter ?? (await requestAdapter(options));
@@ -73,7 +73,7 @@ export class GpuDevice implements Device {
   readonly name: string;
   readonly kind: "cpu" | "unknown";
   readonly lost: Promise<NibbleError>;
-  private readonly subgroupSizes: [number, number];
+  private readonly subgroupMax: number;
   private readonly layouts = new Map<string, GPUBindGroupLayout>();
   private readonly pipelines = new Map<string, Promise<CompiledPipeline>>();
   /** The error of everything from now on. */
@@ -87,8 +87,8 @@ export class GpuDevice implements Device {
   ) {
     this.name = nameOf(adapter);
     this.kind = isSoftware(adapter) ? "cpu" : "unknown";
-    const info = adapter.info as GPUAdapterInfo & { subgroupMinSize?: number; subgroupMaxSize?: number };
-    this.subgroupSizes = [info.subgroupMinSize ?? 0, info.subgroupMaxSize ?? 0];
+    const info = adapter.info as GPUAdapterInfo & { subgroupMaxSize?: number };
+    this.subgroupMax = info.subgroupMaxSize ?? 0;
     this.lost = handle.lost.then(({ message }) => {
       const why = message ? `: ${oneLine(message)}` : "";
       this.latched = new NibbleError("device_lost", `the device ${this.name} is lost${why}`);
@@ -129,19 +129,13 @@ export class GpuDevice implements Device {
       kind: this.kind,
       shaderF16: features.has("shader-f16"),
       subgroups,
-      timestampQuery: features.has("timestamp-query"),
-      subgroupMin: subgroups ? this.subgroupSizes[0] : 0,
-      subgroupMax: subgroups ? this.subgroupSizes[1] : 0,
+      subgroupMax: subgroups ? this.subgroupMax : 0,
       // Some drivers report 2^31 - 1, but sizes of buffers and copies are multiples of 4.
       maxBufferSize: Math.floor(limits.maxBufferSize / 4) * 4,
       maxStorageBindingSize: Math.floor(limits.maxStorageBufferBindingSize / 4) * 4,
-      maxStorageBuffers: limits.maxStorageBuffersPerShaderStage,
       maxWorkgroupsPerDimension: limits.maxComputeWorkgroupsPerDimension,
       maxWorkgroupInvocations: limits.maxComputeInvocationsPerWorkgroup,
       maxWorkgroupSizeX: limits.maxComputeWorkgroupSizeX,
-      maxWorkgroupMemory: limits.maxComputeWorkgroupStorageSize,
-      uniformAlignment: limits.minUniformBufferOffsetAlignment,
-      storageAlignment: limits.minStorageBufferOffsetAlignment,
     };
   }
 

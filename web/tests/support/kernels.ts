@@ -11,13 +11,9 @@ import { openSource, type ProgramSource } from "../../src/source.js";
 const limits = {
   maxBufferSize: 268435456,
   maxStorageBindingSize: 134217728,
-  maxStorageBuffers: 8,
   maxWorkgroupsPerDimension: 65535,
   maxWorkgroupInvocations: 256,
   maxWorkgroupSizeX: 256,
-  maxWorkgroupMemory: 16384,
-  uniformAlignment: 256,
-  storageAlignment: 256,
 };
 
 /** Kinds and features in all combinations, with the least and with more than the least that devices have. */
@@ -27,8 +23,6 @@ export const profiles: Profile[] = [false, true].flatMap((shaderF16) =>
       kind,
       shaderF16,
       subgroups,
-      timestampQuery: false,
-      subgroupMin: subgroups ? 4 : 0,
       subgroupMax: subgroups ? 128 : 0,
       ...limits,
       ...(kind === "cpu" ? {} : { maxBufferSize: 2 ** 31 - 4, maxStorageBindingSize: 2 ** 31 - 4 }),

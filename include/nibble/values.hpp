@@ -1,0 +1,54 @@
+// What goes into a program and comes out of it, as plain types.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nibble/types.hpp"
+
+namespace nibble {
+
+/// One input or output of a program.
+struct TensorInfo {
+  DType dtype = DType::f32;  ///< what the host side holds
+  Shape shape;               ///< the shape, or the largest one where it is dynamic
+  bool dynamic = false;      ///< dimensions may be smaller
+  bool is_int = false;       ///< a plain integer, no tensor
+};
+
+/// What the program's other methods return without computing, such as get_vocab_size.
+struct ConstantMethod {
+  std::string name;
+  std::vector<std::string> values;  ///< as JSON: a number, true, false, "text" or a list
+};
+
+/// Host memory, row-major. For integer inputs (`TensorInfo::is_int`) set `is_int` and `integer` instead.
+struct HostTensor {
+  DType dtype = DType::f32;
+  Shape shape;
+  const void* data = nullptr;
+  bool is_int = false;
+  std::int64_t integer = 0;
+  /// What the caller calls what Nibble has no word for: a type of elements, or a number past int64. The input is then
+  /// refused by this name.
+  std::string_view word = {};
+};
+
+/// Where an output goes: memory for at least the live shape's elements of `dtype`.
+struct HostOutput {
+  DType dtype = DType::f32;
+  void* data = nullptr;
+  std::size_t bytes = 0;
+};
+
+/// GPU time of one dispatch.
+struct DispatchTime {
+  std::string op;
+  std::string kernel;
+  double microseconds = 0;
+};
+
+}  // namespace nibble
