@@ -10,7 +10,7 @@ exporter then run on the GPU through `executorch.runtime` as well.
 
 from ._export import Exported, export, export_embedding
 from ._native import NibbleError, lib
-from ._program import Device, Program, Session, TensorSpec, devices, load
+from ._program import Device, Program, Session, State, TensorSpec, devices, load
 from ._quantize import dequantize_q4, quantize_q4
 from ._register import Registration, registered
 
@@ -23,6 +23,7 @@ __all__ = [
     "Program",
     "Registration",
     "Session",
+    "State",
     "TensorSpec",
     "dequantize_q4",
     "devices",

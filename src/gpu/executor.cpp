@@ -19,6 +19,7 @@ Executor::Executor(std::shared_ptr<const ModelResources> model, Numbers numbers)
       layout_(model_->plan()->layout()),
       stepper_(model_->plan()),
       pipelines_(model_->pipelines().begin(), model_->pipelines().end()),
+      state_rows_(layout_.states.size()),
       converted_(layout_.inputs.size()) {
   step_groups_.reserve(layout_.max_dispatches);
   writes_.reserve(layout_.inputs.size());
@@ -104,6 +105,12 @@ Status Executor::run(std::span<const HostOutput> outputs, Timer* timer) {
   TRY(plan_reads(outputs));
   ready_ = false;
   TRY(device_.check());
+  TRY(submit_and_read(outputs, timer));
+  for (std::size_t i = 0; i < state_rows_.size(); ++i) state_rows_[i] = stepper_.state_rows(i);
+  return {};
+}
+
+Status Executor::submit_and_read(std::span<const HostOutput> outputs, Timer* timer) {
   const bool has_work = !stepper_.dispatches().empty();
   if (!has_work && reads_.empty()) return read_outputs(outputs, {});
 

@@ -42,6 +42,8 @@ class Executor {
   const ModelResources& model() const { return *model_; }
   /// The live shapes and integers, after set_inputs().
   const Stepper& stepper() const { return stepper_; }
+  /// Rows in use of Layout::states, after the last call that succeeded.
+  std::span<const std::int64_t> state_rows() const { return state_rows_; }
   /// A buffer of the layout, the model's or this session's; for benchmarks.
   WGPUBuffer buffer(BufferId id) const { return buffers_.raw[id]; }
 
@@ -92,6 +94,7 @@ class Executor {
   Status prepare();
   WGPUBindGroup bind_group(const Dispatch& dispatch);
   Status run(std::span<const HostOutput> outputs, Timer* timer);
+  Status submit_and_read(std::span<const HostOutput> outputs, Timer* timer);
   void encode_dispatches(WGPUCommandEncoder encoder, Timer* timer);
   void encode_reads(WGPUCommandEncoder encoder);
   Status read_outputs(std::span<const HostOutput> outputs, std::span<const std::byte> bytes);
@@ -111,6 +114,7 @@ class Executor {
   std::uint64_t prepared_version_ = 0;
   bool can_fault_ = false;  ///< some dispatch of the step may report a fault
 
+  std::vector<std::int64_t> state_rows_;
   std::vector<HostMemory> converted_;  ///< per input
   std::vector<Write> writes_;
   std::vector<Read> reads_;
