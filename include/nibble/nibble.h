@@ -94,6 +94,10 @@ NIBBLE_EXPORT bool nibble_session_set_inputs(nibble_session* session, const nibb
 NIBBLE_EXPORT bool nibble_session_output(nibble_session* session, size_t index, nibble_tensor* out) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT bool nibble_session_execute(nibble_session* session, const nibble_tensor* outputs,
                                           size_t count) NIBBLE_NOEXCEPT;
+/* What the session keeps from call to call, as a JSON list of {"role", "dtype", "shape", "row_axis", "rows"}: the
+ * argument that it is to the operator which changes it, the dimension that calls fill from the front (or null), and how
+ * many rows of it are in use after the last call. Valid until the session's next call of this function. */
+NIBBLE_EXPORT const char* nibble_session_states_json(nibble_session* session) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT void nibble_session_free(nibble_session* session) NIBBLE_NOEXCEPT;
 
 #ifdef __cplusplus

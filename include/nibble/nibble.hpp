@@ -100,6 +100,8 @@ class NIBBLE_API Session {
   Status execute(std::span<const HostOutput> outputs);
   /// As execute(), one pass per dispatch, and tells what each took.
   Result<std::vector<DispatchTime>> profile(std::span<const HostOutput> outputs);
+  /// What the session keeps from call to call.
+  std::vector<StateInfo> states() const;
 
  private:
   friend struct Internals;

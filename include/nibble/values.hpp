@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,6 +43,15 @@ struct HostOutput {
   DType dtype = DType::f32;
   void* data = nullptr;
   std::size_t bytes = 0;
+};
+
+/// A tensor that a session keeps from call to call, such as a KV cache.
+struct StateInfo {
+  std::string role;  ///< the argument that it is to the operator which changes it, such as "key_cache"
+  DType dtype = DType::f32;
+  Shape shape;
+  std::optional<std::size_t> row_axis;  ///< the dimension that calls fill from the front, if there is one
+  std::int64_t rows = 0;                ///< how many of these rows are in use after the last call
 };
 
 /// GPU time of one dispatch.

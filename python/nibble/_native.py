@@ -72,6 +72,7 @@ _FUNCTIONS = {
     "nibble_session_set_inputs": (c_bool, [c_void_p, POINTER(Tensor), c_size_t]),
     "nibble_session_output": (c_bool, [c_void_p, c_size_t, POINTER(Tensor)]),
     "nibble_session_execute": (c_bool, [c_void_p, POINTER(Tensor), c_size_t]),
+    "nibble_session_states_json": (c_char_p, [c_void_p]),
     "nibble_session_free": (None, [c_void_p]),
 }
 

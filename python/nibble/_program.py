@@ -49,6 +49,21 @@ class TensorSpec:
         return cls(np.dtype(_native.DTYPES[tensor.dtype]), tuple(tensor.shape[: tensor.rank]))
 
 
+@dataclass(frozen=True)
+class State:
+    """A tensor that a session keeps from call to call, such as a KV cache.
+
+    `role` is the argument that it is to the operator which changes it. Calls fill it along `row_axis` from the front,
+    if that is not None; `rows` of it are in use after the last call.
+    """
+
+    role: str
+    dtype: np.dtype
+    shape: tuple[int, ...]
+    row_axis: int | None
+    rows: int
+
+
 class _Handle:
     """A native object, freed once: by close(), with its last user, or at exit."""
 
@@ -141,6 +156,16 @@ class Session:
         return results[0] if len(results) == 1 else tuple(results)
 
     __call__ = run
+
+    @property
+    def states(self) -> tuple[State, ...]:
+        """What the session keeps from call to call."""
+        with self._lock:
+            states = json.loads(check(lib.nibble_session_states_json(self._handle.get())))
+        return tuple(
+            State(state["role"], np.dtype(state["dtype"]), tuple(state["shape"]), state["row_axis"], state["rows"])
+            for state in states
+        )
 
     def close(self) -> None:
         """Gives the session's memory back; later calls fail."""

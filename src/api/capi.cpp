@@ -5,6 +5,7 @@
 #include <new>
 
 #include "api/c_options.hpp"
+#include "api/states.hpp"
 #include "boundary/boundary.hpp"
 #include "nibble/nibble.h"
 #include "nibble/nibble.hpp"
@@ -28,6 +29,7 @@ struct nibble_session {
   nibble::Session session;
   std::vector<nibble::HostTensor> inputs;
   std::vector<nibble::HostOutput> outputs;
+  std::string states;
 };
 
 namespace {
@@ -191,7 +193,7 @@ nibble_session* nibble_session_create(nibble_model* model) noexcept {
   if (!is_there(model, "model")) return nullptr;
   auto session = nibble::Session::create(model->model);
   if (!session) return failed(std::move(session).error());
-  return new nibble_session{model->model, std::move(*session), {}, {}};
+  return new nibble_session{model->model, std::move(*session), {}, {}, {}};
 }
 
 bool nibble_session_set_inputs(nibble_session* session, const nibble_tensor* inputs, size_t count) noexcept {
@@ -234,6 +236,14 @@ bool nibble_session_execute(nibble_session* session, const nibble_tensor* output
     session->outputs[i] = {*dtype, outputs[i].data, outputs[i].bytes};
   }
   return ok(session->session.execute(session->outputs));
+}
+
+const char* nibble_session_states_json(nibble_session* session) noexcept {
+  if (!is_there(session, "session")) return nullptr;
+  Json json = Json::array();
+  for (const auto& state : session->session.states()) json.push_back(nibble::to_json(state));
+  session->states = text_of(json);
+  return session->states.c_str();
 }
 
 void nibble_session_free(nibble_session* session) noexcept { delete session; }

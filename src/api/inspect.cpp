@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
+#include "api/states.hpp"
 #include "boundary/boundary.hpp"
 #include "ops/registry.hpp"
 #include "program/mapped_file.hpp"
@@ -85,7 +86,9 @@ Status make_plan(Program program, const DeviceProfile& profile, const InspectOpt
   facts.plan = Inspection::PlanFacts{.memory = measure_memory(*plan),
                                      .pipelines = plan->layout().pipelines.size(),
                                      .max_dispatches = plan->layout().max_dispatches,
+                                     .states = {},
                                      .step = std::nullopt};
+  for (const auto& state : plan->layout().states) facts.plan->states.push_back(state_info(state, 0));
   TRY_ASSIGN(facts.plan->step, make_step(boundary, options));
   return {};
 }
@@ -140,7 +143,9 @@ Json to_json(const Inspection::PlanFacts& plan, InspectDetails details) {
                  {"slots", plan.memory.slots},
                  {"slots_unshared", plan.memory.slots_unshared},
                  {"staging", plan.memory.staging}}},
+               {"states", Json::array()},
                {"step", nullptr}};
+  for (const auto& state : plan.states) json["states"].push_back(to_json(state));
   if (!plan.step) return json;
   Json step = {{"inputs", Json::array()}, {"outputs", Json::array()}, {"dispatch_count", plan.step->dispatches.size()}};
   for (const auto& shape : plan.step->inputs) step["inputs"].push_back(to_json(shape));

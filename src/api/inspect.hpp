@@ -40,6 +40,7 @@ struct Inspection {
     MemoryUse memory;
     std::size_t pipelines = 0;
     std::uint32_t max_dispatches = 0;
+    std::vector<StateInfo> states;  ///< as a session begins: no rows are in use
     std::optional<Step> step;
   };
 

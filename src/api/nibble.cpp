@@ -121,6 +121,8 @@ Result<std::vector<DispatchTime>> Session::profile(std::span<const HostOutput> o
   return state_->profile(outputs);
 }
 
+std::vector<StateInfo> Session::states() const { return state_->states(); }
+
 std::string_view version() noexcept { return NIBBLE_VERSION; }
 
 }  // namespace nibble

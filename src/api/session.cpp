@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "api/states.hpp"
+
 namespace nibble {
 
 Result<std::shared_ptr<SessionState>> SessionState::make(std::shared_ptr<const ModelState> model,
@@ -67,6 +69,15 @@ Result<std::vector<DispatchTime>> SessionState::profile(std::span<const HostOutp
   TRY_ASSIGN(auto times, executor->profile(graph_outputs_));
   finish_outputs(outputs);
   return times;
+}
+
+std::vector<StateInfo> SessionState::states() const {
+  const auto& descs = model->resources->plan()->layout().states;
+  const auto rows = executor->state_rows();
+  std::vector<StateInfo> states;
+  states.reserve(descs.size());
+  for (std::size_t i = 0; i < descs.size(); ++i) states.push_back(state_info(descs[i], rows[i]));
+  return states;
 }
 
 Status SessionState::take_outputs(std::span<const HostOutput> outputs) {

@@ -37,6 +37,7 @@ struct SessionState {
   std::int64_t output_int(std::size_t output) const;
   Status execute(std::span<const HostOutput> outputs);
   Result<std::vector<DispatchTime>> profile(std::span<const HostOutput> outputs);
+  std::vector<StateInfo> states() const;
 
  private:
   /// The elements of an input that the method hands through, kept from set_inputs() to execute().

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "graph/graph.hpp"
-#include "nibble/nibble.hpp"
+#include "nibble/values.hpp"
 
 namespace nibble {
 

@@ -84,6 +84,15 @@ std::string print_plan(const Inspection& facts) {
   return fmt::format("\nplan for {}\n{}", facts.device, table.text("  "));
 }
 
+std::string print_states(const std::vector<StateInfo>& states) {
+  Table table("lll");
+  for (const auto& state : states) {
+    table.row({state.role, fmt::format("{} {}", state.dtype, state.shape),
+               state.row_axis ? fmt::format("rows along axis {}", *state.row_axis) : ""});
+  }
+  return table.empty() ? "" : fmt::format("\nstate\n{}", table.text("  "));
+}
+
 std::string print_step(const Inspection::Step& step) {
   Table shapes("lrl");
   for (std::size_t i = 0; i < step.inputs.size(); ++i) {
@@ -140,7 +149,7 @@ Status inspect_command(const InspectCommandOptions& options) {
     print(to_json(facts, {.dispatches = options.plan, .variants = options.variants}) + '\n');
   } else {
     print(print_program(facts));
-    if (facts.plan) print(print_plan(facts));
+    if (facts.plan) print(print_states(facts.plan->states) + print_plan(facts));
     const bool has_step = facts.plan && facts.plan->step;
     if (options.variants && has_step) print(print_choices(facts.plan->step->choices));
     if (options.plan && has_step) print(print_step(*facts.plan->step));

@@ -20,6 +20,7 @@ Executor::Executor(std::shared_ptr<const ModelResources> model, std::shared_ptr<
       stepper_(model_->plan()),
       pipelines_(model_->pipelines()),
       taken_(boundary_->signature().inputs.size()),
+      state_rows_(layout_.states.size()),
       converted_(layout_.inputs.size()) {
   given_.reserve(taken_.size());
   step_groups_.reserve(layout_.max_dispatches);
@@ -105,6 +106,12 @@ Status Executor::run(std::span<const HostOutput> outputs, Timer* timer) {
   plan_reads(outputs);
   ready_ = false;
   TRY(device_.check());
+  TRY(submit_and_read(outputs, timer));
+  for (std::size_t i = 0; i < state_rows_.size(); ++i) state_rows_[i] = stepper_.state_rows(i);
+  return {};
+}
+
+Status Executor::submit_and_read(std::span<const HostOutput> outputs, Timer* timer) {
   const bool has_work = !stepper_.dispatches().empty();
   if (!has_work && reads_.empty()) return read_outputs(outputs, {});
 

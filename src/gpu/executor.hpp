@@ -38,6 +38,8 @@ class Executor {
   const ModelResources& model() const { return *model_; }
   /// The live shapes and integers, after set_inputs().
   const Stepper& stepper() const { return stepper_; }
+  /// Rows in use of Layout::states, after the last call that succeeded.
+  std::span<const std::int64_t> state_rows() const { return state_rows_; }
   /// A buffer of the layout, the model's or this session's; for benchmarks.
   WGPUBuffer buffer(BufferId id) const { return buffers_.raw[id]; }
 
@@ -87,6 +89,7 @@ class Executor {
   Status prepare();
   WGPUBindGroup bind_group(const Dispatch& dispatch);
   Status run(std::span<const HostOutput> outputs, Timer* timer);
+  Status submit_and_read(std::span<const HostOutput> outputs, Timer* timer);
   void encode_dispatches(WGPUCommandEncoder encoder, Timer* timer);
   void encode_reads(WGPUCommandEncoder encoder);
   Status read_outputs(std::span<const HostOutput> outputs, std::span<const std::byte> bytes);
@@ -107,8 +110,9 @@ class Executor {
   bool can_fault_ = false;  ///< some dispatch of the step may report a fault
 
   std::vector<GivenInput> given_;
-  std::vector<TakenInput> taken_;      ///< per input of the method
-  std::vector<HostMemory> converted_;  ///< per input of the graph
+  std::vector<TakenInput> taken_;         ///< per input of the method
+  std::vector<HostMemory> converted_;     ///< per input of the graph
+  std::vector<std::int64_t> state_rows_;  ///< after the last call that succeeded
   std::vector<Write> writes_;
   std::vector<Read> reads_;
   std::uint64_t reads_end_ = 0;  ///< in the readback buffer

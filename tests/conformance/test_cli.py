@@ -230,6 +230,15 @@ def test_inspect_plans_for_a_device_that_is_not_here(tmp_path):
     fail("inspect", path, "--device-profile", file, env=NO_GPU)
 
 
+def test_inspect_tells_what_a_session_keeps():
+    path = program("llm_4w_head_18")
+    states = json.loads(succeed("inspect", path, "--json", env=NO_GPU))["plan"]["states"]
+    lines = re.search(r"^state\n((?:  .*\n)+)", succeed("inspect", path, env=NO_GPU), re.MULTILINE)[1].splitlines()
+    assert len(lines) == len(states) > 0
+    for line, state in zip(lines, states, strict=True):
+        assert re.fullmatch(rf" +{state['role']} +float32 {re.escape(str(state['shape']))} +rows along axis 1", line)
+
+
 def test_inspect_names_what_lies_outside_the_delegate():
     assert "aten::" in fail("inspect", program("partly_delegated"), env=NO_GPU)
 

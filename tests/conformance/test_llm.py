@@ -138,3 +138,16 @@ def test_caches_are_private_to_a_loaded_method(route, program):
     ahead.go_on(12)
     behind.go_on(12)
     ahead.go_on(1)
+
+
+def test_a_session_tells_what_its_caches_hold(program):
+    model = nibble.load(program("llm_4w_head_18").path)
+    roles = [state.role for state in model.states]
+    assert sorted(set(roles)) == ["key_cache", "value_cache"]
+    assert len(roles) == 2 * model.constants["get_n_layers"]
+    for state in model.states:
+        assert (state.dtype, state.shape[state.row_axis], state.rows) == (np.float32, CONTEXT, 0)
+    model.run(*call_with(3, 0))
+    model.run(*call_with(1, 3))
+    assert all(state.rows == 4 for state in model.states)
+    assert all(state.rows == 0 for state in model.session().states)

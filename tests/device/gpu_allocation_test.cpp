@@ -8,6 +8,7 @@
 #include <new>
 
 #include "gpu_fixture.hpp"
+#include "support/small_programs.hpp"
 
 namespace {
 
@@ -107,21 +108,7 @@ TEST_F(GpuTest, a_call_in_the_steady_state_allocates_nothing) {
 TEST_F(GpuTest, a_decode_step_allocates_nothing) {
   constexpr std::uint32_t kPlaces = 100;
   constexpr std::size_t kStep = std::size_t{4} * 8;
-  BlobBuilder b;
-  const std::vector<float> zeros(kPlaces * kStep);
-  std::array<int, 3> qkv{};
-  for (auto& v : qkv) v = b.tensor(DType::f32, {1, 1, 4, 8});
-  const int place = b.tensor(DType::i32, {1});
-  const int start = b.symint();
-  b.op("et_vk.select_as_symint.default", {place, b.integer(0), b.integer(0), start});
-  const int keys = b.constant(DType::f32, {1, kPlaces, 4, 8}, zeros, {.mem_obj = 0});
-  const int values = b.constant(DType::f32, {1, kPlaces, 4, 8}, zeros, {.mem_obj = 1});
-  const int out = b.tensor(DType::f32, {1, 1, 4, 8});
-  b.op("sdpa_with_kv_cache.default", {qkv[0], qkv[1], qkv[2], keys, values, start, b.integer(1), b.null(), b.number(0),
-                                      b.boolean(true), b.null(), out});
-  b.inputs({qkv[0], qkv[1], qkv[2], place});
-  b.outputs({out});
-  auto loaded = load(b);
+  auto loaded = load(cached_attention_blob(kPlaces));
   ASSERT_TRUE(succeeds(loaded));
 
   const std::vector<float> ones(kStep, 1);

@@ -1,6 +1,8 @@
 // Small programs that many tests and the fuzzers' seeds begin with.
 #pragma once
 
+#include <array>
+
 #include "support/blob_builder.hpp"
 
 namespace nibble::test {
@@ -42,6 +44,25 @@ inline BlobBuilder every_kind_blob() {
   b.op("aten.div.Tensor_mode", {x, empty, mode, scalar});
   b.inputs({x, length});
   b.outputs({scalar, half, scalar});
+  return b;
+}
+
+/// query, key, value [1, 1, 4, 8] and a place -> attention over KV caches of `places` rows, which begin as zeros.
+inline BlobBuilder cached_attention_blob(std::uint32_t places) {
+  BlobBuilder b;
+  const std::vector<float> zeros(std::size_t{places} * 4 * 8);
+  std::array<int, 3> qkv{};
+  for (auto& v : qkv) v = b.tensor(DType::f32, {1, 1, 4, 8});
+  const int place = b.tensor(DType::i32, {1});
+  const int start = b.symint();
+  b.op("et_vk.select_as_symint.default", {place, b.integer(0), b.integer(0), start});
+  const int keys = b.constant(DType::f32, {1, places, 4, 8}, zeros, {.mem_obj = 0});
+  const int values = b.constant(DType::f32, {1, places, 4, 8}, zeros, {.mem_obj = 1});
+  const int out = b.tensor(DType::f32, {1, 1, 4, 8});
+  b.op("sdpa_with_kv_cache.default", {qkv[0], qkv[1], qkv[2], keys, values, start, b.integer(1), b.null(), b.number(0),
+                                      b.boolean(true), b.null(), out});
+  b.inputs({qkv[0], qkv[1], qkv[2], place});
+  b.outputs({out});
   return b;
 }
 

@@ -52,6 +52,15 @@ TEST_F(InspectTest, tells_everything_about_a_program) {
   EXPECT_EQ(facts->plan->step->outputs.front(), (Shape{2, 3, 32}));
 }
 
+TEST_F(InspectTest, tells_what_a_session_keeps) {
+  const auto facts = inspect(write(make_pte(cached_attention_blob(10))), {});
+  ASSERT_TRUE(facts) << facts.error().message;
+  ASSERT_TRUE(facts->plan) << facts->problem->message;
+  ASSERT_EQ(facts->plan->states.size(), 2U);
+  EXPECT_EQ(facts->plan->states[1].role, "value_cache");
+  EXPECT_NE(to_json(*facts, false).find("\"row_axis\": 1"), std::string::npos);
+}
+
 TEST_F(InspectTest, plans_for_live_shapes) {
   const auto facts = inspect(write(make_pte(embedding_blob(), {.dynamic = true})), {}, {{}, {{0, {1, 2}}}});
   ASSERT_TRUE(facts) << facts.error().message;
