@@ -20,8 +20,8 @@ Executor::Executor(std::shared_ptr<const ModelResources> model, std::shared_ptr<
       stepper_(model_->plan()),
       pipelines_(model_->pipelines()),
       taken_(boundary_->signature().inputs.size()),
-      state_rows_(layout_.states.size()),
-      converted_(layout_.inputs.size()) {
+      converted_(layout_.inputs.size()),
+      state_rows_(layout_.states.size()) {
   given_.reserve(taken_.size());
   step_groups_.reserve(layout_.max_dispatches);
   writes_.reserve(layout_.inputs.size());
