@@ -73,6 +73,8 @@ NIBBLE_EXPORT const char* nibble_devices_json(void) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT nibble_device* nibble_device_open(const char* selector) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT const char* nibble_device_json(nibble_device* device) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT uint64_t nibble_device_live_objects(nibble_device* device) NIBBLE_NOEXCEPT;
+/* How many different pipelines were compiled on it so far; a call never compiles one. */
+NIBBLE_EXPORT uint64_t nibble_device_compiled_pipelines(nibble_device* device) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT void nibble_device_close(nibble_device* device) NIBBLE_NOEXCEPT;
 
 /* `options` may be null. */

@@ -211,6 +211,11 @@ class Model:
         """How many GPU objects this process holds; for leak checks."""
         return lib.nibble_device_live_objects(self._device.get())
 
+    @property
+    def compiled_pipelines(self) -> int:
+        """How many pipelines the model's device has compiled so far; a call never compiles one."""
+        return lib.nibble_device_compiled_pipelines(self._device.get())
+
     def run(self, *inputs):
         """Runs the program in the model's own session: see Session.run()."""
         return self._own.run(*inputs)

@@ -141,6 +141,10 @@ uint64_t nibble_device_live_objects(nibble_device* device) noexcept {
   return is_there(device, "device") ? device->device.live_objects() : 0;
 }
 
+uint64_t nibble_device_compiled_pipelines(nibble_device* device) noexcept {
+  return is_there(device, "device") ? device->device.compiled_pipelines() : 0;
+}
+
 void nibble_device_close(nibble_device* device) noexcept { delete device; }
 
 nibble_model* nibble_model_load(nibble_device* device, const char* path, const nibble_load_options* given) noexcept {

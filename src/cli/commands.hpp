@@ -26,6 +26,8 @@ Status devices_command(const DevicesOptions& options);
 struct OpsOptions {
   bool markdown = false;
   bool passes = false;
+  bool variants = false;
+  bool json = false;  ///< of the variants
 };
 Status ops_command(const OpsOptions& options);
 

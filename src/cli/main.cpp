@@ -133,6 +133,8 @@ struct CommandLine {
     auto* command = app.add_subcommand("ops", "List the operators that Nibble has");
     command->add_flag("--markdown", ops.markdown, "As the page docs/ops.md");
     command->add_flag("--passes", ops.passes, "The graph rewrites instead, for --without-pass");
+    auto* variants = command->add_flag("--variants", ops.variants, "The kernels' variants instead, for --variant");
+    command->add_flag("--json", ops.json, "Print the variants as JSON")->needs(variants);
     command->callback([this] { chosen = [this] { return ops_command(ops); }; });
   }
 };

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <iterator>
+#include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
 #include "cli/table.hpp"
@@ -17,9 +18,26 @@ std::string arguments(const Op& op) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
+void print_variants(bool as_json) {
+  Table table("lll");
+  table.row({"choice", "variant", "why"});
+  auto list = nlohmann::ordered_json::array();
+  for (const auto* choice : all_choices(ops::registry())) {
+    for (const auto& variant : choice->variants) {
+      table.row({std::string(choice->name), std::string(variant.name), std::string(variant.why)});
+      list.push_back({{"choice", choice->name}, {"variant", variant.name}, {"why", variant.why}});
+    }
+  }
+  print(as_json ? list.dump(2) + '\n' : table.text());
+}
+
 }  // namespace
 
 Status ops_command(const OpsOptions& options) {
+  if (options.variants) {
+    print_variants(options.json);
+    return {};
+  }
   if (options.passes) {
     Table table("ll");
     for (const auto& pass : passes()) table.row({std::string(pass.name), std::string(pass.what)});

@@ -29,8 +29,8 @@ class OnExecutorch:
 class OnNibble:
     """The same in Nibble alone."""
 
-    def __init__(self, path: Path, max_shard_bytes: int = 0):
-        self.model = nibble.load(path, max_shard_bytes=max_shard_bytes)
+    def __init__(self, path: Path, max_shard_bytes: int = 0, **options):
+        self.model = nibble.load(path, max_shard_bytes=max_shard_bytes, **options)
 
     def run(self, *inputs: np.ndarray) -> tuple[np.ndarray, ...]:
         return as_arrays(self.model.run(*inputs))

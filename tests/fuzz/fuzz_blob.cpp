@@ -20,6 +20,6 @@ nibble::Result<std::uint64_t> size_in_key(std::string_view key) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   auto graph = nibble::read_blob(std::as_bytes(std::span(data, size)), size_in_key);
   if (!graph) return 0;
-  nibble::test::plan_and_step(std::move(*graph), nibble::AdapterKind::cpu);
+  nibble::test::plan_and_step(std::move(*graph), nibble::AdapterKind::cpu, nibble::test::seed_of({data, size}));
   return 0;
 }

@@ -1,42 +1,43 @@
-// What both doors lead to: a plan, for an adapter of either kind, and calls of several sizes.
+// What both doors lead to: a plan for an adapter of either kind, with some kernels forced, and calls of random shapes.
 #pragma once
 
-#include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 
 #include "ops/registry.hpp"
-#include "plan/stepper.hpp"
-#include "support/plan_checks.hpp"
+#include "support/random_calls.hpp"
 
 namespace nibble::test {
 
-/// A call may be refused, but a plan that cannot hold what it promised is a bug.
-inline void update(Stepper& stepper) {
-  const auto status = stepper.update();
-  const bool is_bug = !status && status.error().code == ErrorCode::internal;
-  const auto wrong = is_bug ? status.error().message : status ? wrong_binding(stepper) : "";
-  if (wrong.empty()) return;
-  std::fprintf(stderr, "%s\n", wrong.c_str());
-  std::abort();
+/// The input decides what is random: a find is found again.
+inline std::uint32_t seed_of(std::span<const std::uint8_t> data) {
+  std::uint32_t hash = 2166136261U;
+  for (const auto byte : data) hash = (hash ^ byte) * 16777619U;
+  return hash;
 }
 
-inline void plan_and_step(Graph graph, AdapterKind kind) {
+/// No variant for half of all inputs, else one for every choice.
+inline Options forced_by(std::uint32_t seed) {
+  Options options;
+  if (seed % 2 == 0) return options;
+  for (const auto* choice : all_choices(ops::registry())) {
+    seed = seed * 1664525U + 1013904223U;
+    const auto& variant = choice->variants[(seed >> 8U) % choice->variants.size()];
+    options.variants.push_back(fmt::format("{}={}", choice->name, variant.name));
+  }
+  return options;
+}
+
+inline void plan_and_step(Graph graph, AdapterKind kind, std::uint32_t seed) {
   DeviceProfile profile;
   profile.kind = kind;
-  const auto plan = Plan::make(std::move(graph), profile, {}, ops::registry());
+  const auto plan = Plan::make(std::move(graph), profile, forced_by(seed), ops::registry());
   if (!plan) return;
-  Stepper stepper(*plan);
-  update(stepper);
-  const auto& inputs = (*plan)->layout().inputs;
-  for (const std::int64_t size : {1, 3, 70, 0}) {
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      Shape shape = inputs[i].bound;
-      for (std::size_t d = 0; d < shape.rank(); ++d) shape[d] = std::min(shape[d], size);
-      (void)(inputs[i].is_symint ? stepper.set_int(i, size) : stepper.set_shape(i, shape));
-    }
-    update(stepper);
-  }
+  const auto bug = RandomCalls(*plan, seed).find_bug(6);
+  if (bug.empty()) return;
+  std::fprintf(stderr, "%s\n", bug.c_str());
+  std::abort();
 }
 
 }  // namespace nibble::test

@@ -8,17 +8,42 @@
 #include "ops/registry.hpp"
 #include "plan/stepper.hpp"
 #include "support/graph_builder.hpp"
+#include "support/random_calls.hpp"
 
 namespace nibble::test {
 
-inline Result<std::shared_ptr<const Plan>> make(const GraphBuilder& b, DeviceProfile profile = {},
+/// Random calls of a plan, and of the same with each variant of each choice that it makes, find nothing unplanned.
+inline void expect_no_surprise(const GraphBuilder& b, const std::shared_ptr<const Plan>& plan, const Options& options) {
+  constexpr int kCalls = 12;
+  EXPECT_EQ(RandomCalls(plan, 1).find_bug(kCalls), "");
+  std::vector<const Choice*> seen;
+  for (const auto& made : plan->choices()) {
+    if (std::ranges::find(seen, made.choice) != seen.end()) continue;
+    seen.push_back(made.choice);
+    for (const auto& variant : made.choice->variants) {
+      Options forced = options;
+      forced.variants = {fmt::format("{}={}", made.choice->name, variant.name)};
+      const auto other = Plan::make(b.graph, plan->profile(), forced, ops::registry());
+      if (!other) {
+        ADD_FAILURE() << forced.variants[0] << ": " << other.error().message;
+        continue;
+      }
+      EXPECT_EQ(RandomCalls(*other, 2).find_bug(kCalls), "") << forced.variants[0];
+    }
+  }
+}
+
+/// Whatever graph a test makes, its plan has all that any call needs, whichever kernels it takes.
+inline Result<std::shared_ptr<const Plan>> make(const GraphBuilder& b, const DeviceProfile& profile = {},
                                                 const Options& options = {}) {
-  return Plan::make(b.graph, std::move(profile), options, ops::registry());
+  auto plan = Plan::make(b.graph, profile, options, ops::registry());
+  if (plan) expect_no_surprise(b, *plan, options);
+  return plan;
 }
 
 /// Empty where there is a plan.
-inline std::string error_of(const GraphBuilder& b, DeviceProfile profile = {}, const Options& options = {}) {
-  auto plan = make(b, std::move(profile), options);
+inline std::string error_of(const GraphBuilder& b, const DeviceProfile& profile = {}, const Options& options = {}) {
+  auto plan = make(b, profile, options);
   return plan ? "" : plan.error().message;
 }
 

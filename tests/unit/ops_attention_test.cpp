@@ -1,10 +1,8 @@
 // Attention, caches and rotary embedding without a GPU: forms, parts, working memory, errors.
 #include <gtest/gtest.h>
 
-#include "ops/registry.hpp"
-#include "plan/stepper.hpp"
 #include "support/expect.hpp"
-#include "support/graph_builder.hpp"
+#include "support/planning.hpp"
 
 namespace nibble {
 namespace {
@@ -41,9 +39,7 @@ struct Cached {
          {q, k, v, k_cache, v_cache, start, b.integer(1), mask, b.integer(0), causal, b.null(), out});
     b.output(out);
   }
-  Result<std::shared_ptr<const Plan>> plan(AdapterKind kind = AdapterKind::cpu) {
-    return Plan::make(b.graph, profile(kind), {}, ops::registry());
-  }
+  Result<std::shared_ptr<const Plan>> plan(AdapterKind kind = AdapterKind::cpu) { return make(b, profile(kind)); }
   std::string error() {
     const auto p = plan();
     if (!p) return p.error().message;
@@ -186,7 +182,7 @@ struct Rotary {
     b.output(q_out);
     b.output(k_out);
   }
-  Result<std::shared_ptr<const Plan>> plan() { return Plan::make(b.graph, {}, {}, ops::registry()); }
+  Result<std::shared_ptr<const Plan>> plan() { return make(b); }
 };
 
 TEST(Rotary, turns_queries_and_keys_in_one_dispatch) {
@@ -222,14 +218,13 @@ TEST(UpdateCache, is_one_dispatch_whose_output_is_the_cache) {
   const auto shown = b.tensor(DType::f32, {1, 16, 2, 8});
   b.op("update_cache.default", {value, cache, b.integer(5), shown});
   b.output(b.add(shown, shown, {1, 16, 2, 8}));
-  const auto plan = Plan::make(b.graph, {}, {}, ops::registry());
+  const auto plan = make(b);
   ASSERT_TRUE(succeeds(plan));
   Stepper stepper(*plan);
   ASSERT_TRUE(succeeds(stepper.update()));
   EXPECT_EQ(stepper.dispatches().size(), 2U);
   b.graph.values[b.graph.nodes[0].args[2]] = std::int64_t{14};
-  EXPECT_TRUE(fails_with(Plan::make(b.graph, {}, {}, ops::registry()),
-                         "update_cache.default: start_pos 14 + 3 new positions reach past the cache's 16"));
+  EXPECT_TRUE(fails_with(make(b), "update_cache.default: start_pos 14 + 3 new positions reach past the cache's 16"));
 }
 
 }  // namespace

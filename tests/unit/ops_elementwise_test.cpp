@@ -5,8 +5,7 @@
 
 #include "ops/registry.hpp"
 #include "ops/strides.hpp"
-#include "plan/stepper.hpp"
-#include "support/graph_builder.hpp"
+#include "support/planning.hpp"
 
 namespace nibble {
 namespace {
@@ -31,7 +30,7 @@ struct OneOp {
     args.push_back(out);
     b.op(std::move(name), args);
     b.output(out);
-    return Plan::make(b.graph, {}, {}, ops::registry());
+    return test::make(b);
   }
   std::string error(std::string name, DType dtype, Shape shape) {
     const auto plan = make(std::move(name), dtype, shape);

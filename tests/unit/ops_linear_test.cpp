@@ -1,10 +1,8 @@
 // Matrix products, planned with no GPU: shapes, dispatches, pipelines, sentences.
 #include <gtest/gtest.h>
 
-#include "ops/registry.hpp"
-#include "plan/stepper.hpp"
 #include "support/expect.hpp"
-#include "support/graph_builder.hpp"
+#include "support/planning.hpp"
 
 namespace nibble {
 namespace {
@@ -36,7 +34,7 @@ auto plan_of(const GraphBuilder& b, AdapterKind kind = AdapterKind::cpu, std::ui
   profile.kind = kind;
   Options options;
   options.max_shard_bytes = shard_bytes;
-  return Plan::make(b.graph, profile, options, ops::registry());
+  return make(b, profile, options);
 }
 
 TEST(Linear, follows_the_number_of_rows_and_makes_no_pipeline_after_load) {

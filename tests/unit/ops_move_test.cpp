@@ -3,16 +3,12 @@
 
 #include <limits>
 
-#include "ops/registry.hpp"
-#include "plan/stepper.hpp"
-#include "support/graph_builder.hpp"
+#include "support/planning.hpp"
 
 namespace nibble {
 namespace {
 
 using test::GraphBuilder;
-
-Result<std::shared_ptr<const Plan>> make(const GraphBuilder& b) { return Plan::make(b.graph, {}, {}, ops::registry()); }
 
 /// One op on one f32 input. `arguments` are those between self and out.
 struct OneOp {

@@ -1,10 +1,7 @@
 // Ops along rows, with no GPU: shapes, dispatches, errors.
 #include <gtest/gtest.h>
 
-#include "ops/registry.hpp"
-#include "plan/stepper.hpp"
-#include "support/graph_builder.hpp"
-#include "support/plan_checks.hpp"
+#include "support/planning.hpp"
 
 namespace nibble {
 namespace {
@@ -18,7 +15,7 @@ DeviceProfile profile_of(AdapterKind kind) {
 }
 
 Result<std::shared_ptr<const Plan>> make(GraphBuilder& b, AdapterKind kind = AdapterKind::discrete) {
-  return Plan::make(b.graph, profile_of(kind), {}, ops::registry());
+  return test::make(b, profile_of(kind));
 }
 
 std::string error_of(GraphBuilder& b) {

@@ -1,7 +1,8 @@
 """Tells the web tests what the conformance tests know: export_cases.py [--programs FOLDER] [OUT]
 
 OUT (build/web/cases by default) gets index.json, with the tolerances of the one case table for the programs that
-export_programs.py made, and the programs that are built by hand, with their calls, in the same layout of files.
+export_programs.py made, and the programs that are built by hand, with their calls, in the same layout of files; and
+variants.json, the cases that are run with a forced variant of a kernel.
 """
 
 import argparse
@@ -26,6 +27,7 @@ from conformance import (  # noqa: E402
 )
 from conformance.cases import CASES, SLOW  # noqa: E402
 from conformance.embedding_cases import LARGE  # noqa: E402
+from conformance.variants import Chooser, every_variant, programs_by_size  # noqa: E402
 
 FAMILIES = (blob_cases, attention_blobs, elementwise_blobs, move_blob_cases, rows_blob_cases)
 
@@ -80,6 +82,37 @@ def built(out: Path) -> list[dict]:
     return entries
 
 
+# What every device has that calls itself a CPU.
+DEVICE = {
+    "name": "any software adapter",
+    "driver": "",
+    "backend": "",
+    "kind": "cpu",
+    "max_buffer_size": 1 << 28,
+    "max_storage_binding_size": 1 << 27,
+    "max_workgroups_per_dimension": 65535,
+    "max_workgroup_invocations": 256,
+    "max_workgroup_size_x": 256,
+    "shader_f16": False,
+    "subgroups": False,
+    "timestamp_query": False,
+    "subgroup_max": 0,
+    "subgroups_need_enable": False,
+}
+
+
+def forced(programs: Path, out: Path) -> list[dict]:
+    """Cases that take a variant of a kernel where it is forced: one for each variant, all in the full suite."""
+    profile = out / "device.json"
+    profile.write_text(json.dumps(DEVICE))
+    chooser, by_size = Chooser(profile), programs_by_size(programs)
+    return [
+        {"name": program.case.name, "variants": {choice: variant}}
+        for choice, variant in every_variant()
+        for program in chooser.find(by_size, choice, variant)
+    ]
+
+
 def main() -> None:
     build = TESTS.parent / "build"
     parser = argparse.ArgumentParser(description="Writes the cases of the web tests.")
@@ -89,7 +122,9 @@ def main() -> None:
     arguments.out.mkdir(parents=True, exist_ok=True)
     entries = exported(arguments.programs) + built(arguments.out)
     (arguments.out / "index.json").write_text(json.dumps(entries, indent=1))
-    print(f"{len(entries)} cases")
+    variants = forced(arguments.programs, arguments.out)
+    (arguments.out / "variants.json").write_text(json.dumps(variants, indent=1))
+    print(f"{len(entries)} cases, {len(variants)} with a forced variant")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ const calls = {
   check: async (name: string): Promise<void> => checks[name]!(env),
 
   case: async (one: Case, shardBytes: number): Promise<void> =>
-    runCase(env, (device ??= await nibble.open()), one, shardBytes),
+    runCase(env, (device ??= await nibble.open()), one, { maxShardBytes: shardBytes }),
 
   sentence: async (one: Sentence): Promise<void> => runSentence(env, (device ??= await nibble.open()), one),
 

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import type { Device } from "../../src/index.js";
-import { type Case, type Environment, runCase, runSentence, type Sentence } from "../support/cases.js";
+import { type Case, type Environment, type Forced, runCase, runSentence, type Sentence } from "../support/cases.js";
 import { nodeEnvironment } from "../support/dawn.js";
 import { cases, makeServer, root } from "../support/places.js";
 
@@ -21,9 +21,18 @@ after(() => {
   server.stop();
 });
 
-for (const one of read<Case[]>(cases, "index.json")) {
-  test(one.name, () => runCase(env, device, one, 0));
-  if (one.shardBytes > 0) test(`${one.name}, in shards`, () => runCase(env, device, one, one.shardBytes));
+const all = read<Case[]>(cases, "index.json");
+for (const one of all) {
+  test(one.name, () => runCase(env, device, one));
+  if (one.shardBytes > 0) {
+    test(`${one.name}, in shards`, () => runCase(env, device, one, { maxShardBytes: one.shardBytes }));
+  }
+}
+
+const byName = new Map(all.map((one) => [one.name, one]));
+for (const { name, variants } of read<Forced[]>(cases, "variants.json")) {
+  const [[choice, variant]] = Object.entries(variants) as [[string, string]];
+  test(`${name} with ${choice}=${variant}`, () => runCase(env, device, byName.get(name)!, { variants }));
 }
 
 for (const one of read<Sentence[]>(root, "tests", "conformance", "sentences.json")) {

@@ -26,6 +26,12 @@ export interface Case {
   large: boolean;
 }
 
+/** One line of variants.json, which tests/web/export_cases.py writes: a case, and what is forced in it. */
+export interface Forced {
+  name: string;
+  variants: Record<string, string>;
+}
+
 /** One line of tests/conformance/sentences.json: a call that fails, and what it says everywhere. */
 export interface Sentence {
   name: string;
@@ -50,9 +56,14 @@ export async function fetchNpy(address: string): Promise<Array_> {
 export class CaseFailure extends Error {}
 
 /** Makes all calls of a case and compares what they give. */
-export async function runCase(env: Environment, device: Nibble.Device, one: Case, shardBytes: number): Promise<void> {
+export async function runCase(
+  env: Environment,
+  device: Nibble.Device,
+  one: Case,
+  options: Nibble.Options = {},
+): Promise<void> {
   const folder = `${env.base}/files/${one.folder}`;
-  const loading = env.nibble.load(`${folder}/model.pte`, { device, cache: false, maxShardBytes: shardBytes });
+  const loading = env.nibble.load(`${folder}/model.pte`, { device, cache: false, ...options });
   if (one.outside.length > 0) {
     const error = await failureOf(env, loading);
     if (error.code !== "unsupported" || !one.outside.every((name) => error.message.includes(name))) {

@@ -1,0 +1,80 @@
+"""Which programs take which kernel variants. `nibble ops` and `nibble inspect` tell, without a GPU."""
+
+import functools
+import itertools
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from conformance.cases import CASES, SLOW
+from conformance.programs import ExportedProgram
+from conformance.test_cli import COMMAND, NO_GPU, succeed
+
+FULL = bool(os.environ.get("NIBBLE_TEST_FULL"))
+
+
+def every_variant() -> list[tuple[str, str]]:
+    """Pairs of a choice and a variant."""
+    if COMMAND is None:
+        return []
+    return [(one["choice"], one["variant"]) for one in json.loads(succeed("ops", "--variants", "--json", env=NO_GPU))]
+
+
+def programs_by_size(folder: Path) -> list[ExportedProgram]:
+    """The programs that run without ExecuTorch, small ones first."""
+    cases = CASES | SLOW if FULL else CASES
+    programs = [ExportedProgram.get(name, folder) for name, case in cases.items() if not case.outside]
+    return sorted(programs, key=lambda program: program.path.stat().st_size)
+
+
+@dataclass(frozen=True)
+class Chooser:
+    """Tells what programs choose on the device that a file describes."""
+
+    profile: Path
+
+    def makes(self, program: ExportedProgram) -> set[str]:
+        """The choices between kernels that a program makes."""
+        return {made["choice"] for made in self._variants(program.path)}
+
+    def takes(self, program: ExportedProgram, choice: str, variant: str) -> bool:
+        """Whether a call of the program's case takes the variant where it is forced."""
+        if choice not in self.makes(program):
+            return False
+        forced = ("--variant", f"{choice}={variant}")
+        return any(
+            (made["choice"], made["chosen"]) == (choice, variant)
+            for call in self._calls(program)
+            for made in self._variants(program.path, *forced, *call)
+        )
+
+    def find(self, programs: list[ExportedProgram], choice: str, variant: str) -> list[ExportedProgram]:
+        """The first program that takes the variant; all that do in the full suite."""
+        taking = (program for program in programs if self.takes(program, choice, variant))
+        return list(taking if FULL else itertools.islice(taking, 1))
+
+    def _calls(self, program: ExportedProgram) -> list[tuple[str, ...]]:
+        """Shapes and integers of the case's calls, each once, as `nibble inspect` is told them."""
+        specs = self._inspect(program.path)["inputs"]
+        return list(dict.fromkeys(_options(specs, inputs) for inputs, _ in program.calls()))
+
+    def _variants(self, path: Path, *options: str) -> list[dict]:
+        return self._inspect(path, *options)["plan"]["step"]["variants"]
+
+    @functools.cache  # noqa: B019  (as many as there are devices)
+    def _inspect(self, path: Path, *options: str) -> dict:
+        profile = ("--device-profile", self.profile)
+        return json.loads(succeed("inspect", path, "--json", "--variants", *profile, *options, env=NO_GPU))
+
+
+def _options(specs: list[dict], inputs: list[np.ndarray]) -> tuple[str, ...]:
+    options = []
+    for index, (spec, array) in enumerate(zip(specs, inputs, strict=True)):
+        if spec["kind"] == "int":
+            options += ["--int", str(int(array))]
+        elif spec["dynamic"]:
+            options += ["--input-shape", f"{index}={','.join(map(str, array.shape))}"]
+    return tuple(options)
