@@ -131,8 +131,8 @@ struct CommandLine {
 
   void add_ops() {
     auto* command = app.add_subcommand("ops", "List the operators that Nibble has");
-    command->add_flag("--markdown", ops.markdown, "As the page docs/ops.md");
-    command->add_flag("--passes", ops.passes, "The graph rewrites instead, for --without-pass");
+    auto* json = command->add_flag("--json", ops.json, "All rows, with what each argument is for");
+    command->add_flag("--passes", ops.passes, "The graph rewrites instead, for --without-pass")->excludes(json);
     command->callback([this] { chosen = [this] { return ops_command(ops); }; });
   }
 };
