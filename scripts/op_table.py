@@ -45,7 +45,8 @@ def command() -> str:
 
 def ask_nibble(*arguments: str | Path):
     done = subprocess.run([command(), *arguments], capture_output=True, text=True)
-    if done.returncode != 0:
+    # A program whose sizes come from data cannot be planned without it; what it is made of is told all the same.
+    if not done.stdout:
         sys.exit(f"op_table: nibble {' '.join(map(str, arguments))}: {done.stderr.strip()}")
     return json.loads(done.stdout)
 
@@ -94,7 +95,8 @@ def describe_dtypes(row: dict, seen: dict[str, Dtypes]) -> str:
         return NO_CASE
     together: dict[str, list[str]] = defaultdict(list)
     for argument in row["arguments"]:
-        if dtypes := seen[row["name"]].get(argument["name"]):
+        dtypes = seen[row["name"]].get(argument["name"])
+        if dtypes and not argument["ignored"]:
             together[", ".join(sorted(dtypes))].append(argument["name"])
     if not together:
         return "int"
