@@ -182,7 +182,7 @@ from ctypes import c_char_p, c_int32, c_uint64, c_void_p
 
 from ._native import Progress
 from ._options import take_flag, take_names, take_text, take_tuning, take_u64, take_variants
-from ._program import Device, Program, load_program
+from ._program import Device, Model, load_program
 
 
 class LoadOptions(ctypes.Structure):
@@ -227,7 +227,7 @@ def python_load(options: list[Option]) -> str:
         [
             f"# {MADE}",
             PYTHON_HEAD + "\n".join(fields) + PYTHON_LOAD + "\n".join(keywords),
-            ") -> Program:",
+            ") -> Model:",
             PYTHON_DOC + "\n".join(texts),
             '    """',
             "    options = LoadOptions(",
