@@ -18,9 +18,11 @@ std::string_view to_string(Role role) noexcept {
     case Role::tensors: return "tensors";
     case Role::number: return "number";
     case Role::integer: return "int";
+    case Role::live_integer: return "int or SymInt";
     case Role::boolean: return "bool";
     case Role::text: return "text";
     case Role::ints: return "ints";
+    case Role::live_ints: return "ints or SymInts";
     case Role::ignored: return "ignored";
     case Role::out: return "tensor";
     case Role::view: return "view";

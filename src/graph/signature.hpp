@@ -22,9 +22,11 @@ enum class Role : std::uint8_t {
   tensors,
   number,
   integer,
+  live_integer,  ///< may be a SymInt
   boolean,
   text,
   ints,
+  live_ints,  ///< may hold SymInts
   ignored,
   out,
   view,  ///< an output that may share the storage of the op's state, or else of its first tensor

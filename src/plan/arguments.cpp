@@ -47,10 +47,14 @@ Status Lowering::argument(std::size_t index, std::string_view& out) const {
 }
 
 Status Lowering::argument(std::size_t index, std::int64_t& out) const {
-  if (std::holds_alternative<SymInt>(value(index))) {
-    out = live_.ints[id(index)];
-    return {};
-  }
+  if (std::holds_alternative<SymInt>(value(index))) return wrong_kind(index, "an integer that the program fixes");
+  LiveInt integer;
+  TRY(argument(index, integer));
+  out = integer;
+  return {};
+}
+
+Status Lowering::argument(std::size_t index, LiveInt& out) const {
   Number number;
   TRY(argument(index, number));
   if (!number.is_integer) return fail("{} must be an integer, but it is {}", arg(index), number.value);
@@ -70,7 +74,7 @@ Status Lowering::argument(std::size_t index, Number& out) const {
     out = {*flag ? 1.0 : 0.0, true, *flag ? 1 : 0};
   } else if (std::holds_alternative<SymInt>(v)) {
     const auto live = live_.ints[id(index)];
-    out = {static_cast<double>(live), true, live};
+    out = {static_cast<double>(live), true, live, true};
   } else {
     return wrong_kind(index, "a number");
   }
@@ -84,7 +88,10 @@ Status Lowering::argument(std::size_t index, bool& out) const {
   return {};
 }
 
-Status Lowering::argument(std::size_t index, Ints& out) const {
+Status Lowering::argument(std::size_t index, Ints& out) const { return read_ints(index, false, out); }
+Status Lowering::argument(std::size_t index, LiveInts& out) const { return read_ints(index, true, out); }
+
+Status Lowering::read_ints(std::size_t index, bool may_live, Ints& out) const {
   const Value& v = value(index);
   std::size_t size = 0;
   if (const auto* ints = std::get_if<IntList>(&v)) {
@@ -95,7 +102,9 @@ Status Lowering::argument(std::size_t index, Ints& out) const {
     size = list->items.size();
     for (auto item : list->items) {
       const auto& one = planned_.graph.values[item];
-      if (!std::holds_alternative<std::int64_t>(one) && !std::holds_alternative<SymInt>(one)) {
+      const bool is_live = std::holds_alternative<SymInt>(one);
+      if (is_live && !may_live) return fail("{} must hold integers that the program fixes, not SymInts", arg(index));
+      if (!is_live && !std::holds_alternative<std::int64_t>(one)) {
         return fail("{} must hold integers, but an item is {}", arg(index), kind_name(one));
       }
     }

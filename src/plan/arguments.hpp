@@ -44,14 +44,24 @@ struct Out : Tensor {};
 /// An output that may share the storage of the op's state, or else of its first tensor, if both have the same bytes.
 struct View : Out {};
 
-/// A number that may have arrived as an Int or a Double (the exporter stores 1 and 1.0 once).
+/// A number that may have arrived as an Int or a Double (the exporter stores 1 and 1.0 once), or as a SymInt.
 struct Number {
   double value = 0;
   bool is_integer = false;
   std::int64_t integer = 0;  ///< the value, where it is integral
+  bool is_live = false;      ///< it may be another one in the next call: kernels may not depend on it
 };
 
-/// A list of integers whose items may be SymInts.
+/// An integer that may be a SymInt, and so another one in the next call. A plain std::int64_t is the program's.
+struct LiveInt {
+  LiveInt() = default;
+  LiveInt(std::int64_t integer) : value(integer) {}  // NOLINT(google-explicit-constructor): it is an integer
+  operator std::int64_t() const { return value; }    // NOLINT(google-explicit-constructor)
+
+  std::int64_t value = 0;
+};
+
+/// A list of integers that the program fixes.
 class Ints {
  public:
   Ints() = default;
@@ -66,6 +76,12 @@ class Ints {
   const Value* list_ = nullptr;
   std::size_t size_ = 0;
   std::span<const std::int64_t> live_;  ///< SymInt values
+};
+
+/// A list of integers whose items may be SymInts.
+class LiveInts : public Ints {
+ public:
+  using Ints::Ints;
 };
 
 /// A list of tensors, some of which may be absent.
@@ -125,6 +141,10 @@ inline constexpr Role role_of<Number> = Role::number;
 template <>
 inline constexpr Role role_of<std::int64_t> = Role::integer;
 template <>
+inline constexpr Role role_of<LiveInt> = Role::live_integer;
+template <>
+inline constexpr Role role_of<LiveInts> = Role::live_ints;
+template <>
 inline constexpr Role role_of<bool> = Role::boolean;
 template <>
 inline constexpr Role role_of<std::string_view> = Role::text;
@@ -147,3 +167,10 @@ template <class T>
 inline constexpr bool is_optional<std::optional<T>> = true;
 
 }  // namespace nibble
+
+template <>
+struct fmt::formatter<nibble::LiveInt> : fmt::formatter<std::int64_t> {
+  auto format(nibble::LiveInt i, fmt::format_context& ctx) const {
+    return fmt::formatter<std::int64_t>::format(i.value, ctx);
+  }
+};

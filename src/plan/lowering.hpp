@@ -137,9 +137,11 @@ class Lowering {
   /// Reads argument `index`; the types are those of arguments.hpp.
   Status argument(std::size_t index, Tensor& out) const;
   Status argument(std::size_t index, std::int64_t& out) const;
+  Status argument(std::size_t index, LiveInt& out) const;
   Status argument(std::size_t index, Number& out) const;
   Status argument(std::size_t index, bool& out) const;
   Status argument(std::size_t index, Ints& out) const;
+  Status argument(std::size_t index, LiveInts& out) const;
   Status argument(std::size_t index, SymIntOut& out) const;
   Status argument(std::size_t index, std::string_view& out) const;
   Status argument(std::size_t index, Tensors& out) const;
@@ -154,6 +156,7 @@ class Lowering {
   std::string_view arg(std::size_t index) const { return op().signature.list[index].name; }
   ValueId id(std::size_t index) const { return planned_.graph.nodes[node_].args[index]; }
   const Value& value(std::size_t index) const { return planned_.graph.values[id(index)]; }
+  Status read_ints(std::size_t index, bool may_live, Ints& out) const;
   std::unexpected<Error> wrong_kind(std::size_t index, std::string_view wanted) const;
   const StorageEntry& entry(const Tensor& tensor) const {
     return planned_.storage.entries[planned_.storage.entry_of[tensor.id]];

@@ -3,9 +3,9 @@
 
 #include <memory>
 
+#include "nibble/options.hpp"
 #include "plan/layout.hpp"
 #include "plan/lowering.hpp"
-#include "nibble/options.hpp"
 #include "plan/pipeline_table.hpp"
 #include "plan/storage.hpp"
 

@@ -2,8 +2,8 @@
 // tensors whose lifetimes do not meet; constants with the same bytes are stored once, unless somebody writes them.
 #pragma once
 
-#include "plan/layout.hpp"
 #include "nibble/options.hpp"
+#include "plan/layout.hpp"
 
 namespace nibble {
 

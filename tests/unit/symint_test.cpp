@@ -107,6 +107,18 @@ TEST(SymInts, what_the_device_cannot_do_is_told_at_load) {
             "aten.slice_copy.Tensor: self takes 4096 bytes, more than one binding on this device shows");
 }
 
+TEST(SymInts, may_not_decide_what_is_planned) {
+  GraphBuilder b;
+  const auto x = b.input(b.tensor(DType::f32, {6, 4}));
+  const auto n = b.input(b.symint());
+  const auto turned = b.tensor(DType::f32, {4, 6});
+  b.op("aten.permute_copy.default", {x, b.list({n, b.integer(0)}), turned});
+  b.output(turned);
+  EXPECT_EQ(error_of(b), "aten.permute_copy.default: dims must hold integers that the program fixes, not SymInts");
+  b.graph.nodes[0] = {"aten.transpose_copy.int", {x, n, b.integer(0), turned}};
+  EXPECT_EQ(error_of(b), "aten.transpose_copy.int: dim0 must be an integer that the program fixes, but it is SymInt");
+}
+
 TEST(SymInts, floordiv_rounds_down_and_refuses_zero) {
   GraphBuilder b;
   const auto x = b.input(b.symint());

@@ -252,7 +252,7 @@ Status see_cache(const Lowering& op, Attention& a, std::int64_t start, std::opti
 }
 
 Status sdpa_with_kv_cache(Lowering& op, const Tensor& query, const Tensor& key, const Tensor& value,
-                          const State& key_cache, const State& value_cache, std::int64_t start, Ignored,
+                          const State& key_cache, const State& value_cache, LiveInt start, Ignored,
                           const std::optional<Tensor>& mask, Ignored, std::optional<bool> is_causal,
                           std::optional<Number> scale, Out& out) {
   Attention a{.query = query, .key = key_cache, .value = value_cache, .mask = mask, .out = out, .axes = kCacheAxes};
@@ -268,8 +268,8 @@ Status sdpa_with_kv_cache(Lowering& op, const Tensor& query, const Tensor& key, 
   return attend(op, a, scale);
 }
 
-Status custom_sdpa(Lowering& op, const Tensor& query, const Tensor& key_cache, const Tensor& value_cache,
-                   std::int64_t start, const std::optional<Tensor>& mask, Ignored, std::optional<bool> is_causal,
+Status custom_sdpa(Lowering& op, const Tensor& query, const Tensor& key_cache, const Tensor& value_cache, LiveInt start,
+                   const std::optional<Tensor>& mask, Ignored, std::optional<bool> is_causal,
                    std::optional<Number> scale, Out& out) {
   Attention a{.query = query, .key = key_cache, .value = value_cache, .mask = mask, .out = out, .axes = kCacheAxes};
   TRY(check(op, a));

@@ -62,7 +62,7 @@ Status write_caches(Lowering& op, const Tensor* key, const State* key_cache, con
 
 namespace {
 
-Status update_cache(Lowering& op, const Tensor& value, const State& cache, std::int64_t start, View& out) {
+Status update_cache(Lowering& op, const Tensor& value, const State& cache, LiveInt start, View& out) {
   TRY(check_floats(op, {&value, &cache}));
   TRY(check_cache_write(op, value, cache, start));
   TRY(write_caches(op, nullptr, nullptr, value, cache, start));

@@ -128,7 +128,7 @@ Status apply_rotary_emb(Lowering& op, const Tensor& xq, const Tensor& xk, const 
 }
 
 Status apply_rotary_emb_hf(Lowering& op, const Tensor& xq, const Tensor& xk, const Tensor& cosines, const Tensor& sines,
-                           std::int64_t start, const Outs& outs) {
+                           LiveInt start, const Outs& outs) {
   return rotate_pair(op, xq, xk, cosines, sines, start, outs, true);
 }
 
@@ -150,8 +150,8 @@ Status apply_rotary_emb_interleaved(Lowering& op, const Tensor& x, const Tensor&
 }
 
 Status rope_update_cache(Lowering& op, const Tensor& xq, const Tensor& xk, const Tensor& value, const Tensor& cosines,
-                         const Tensor& sines, const State& key_cache, const State& value_cache, std::int64_t start,
-                         std::int64_t table_start, bool halves, Out& out) {
+                         const Tensor& sines, const State& key_cache, const State& value_cache, LiveInt start,
+                         LiveInt table_start, bool halves, Out& out) {
   // First: of a position past the end, the tables show only that their slice came out short.
   TRY(check_cache_write(op, xk, key_cache, start));
   TRY(check_cache_write(op, value, value_cache, start));

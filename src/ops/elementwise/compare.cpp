@@ -14,6 +14,7 @@ Status with_number(Lowering& op, const Tensor& self, const Number& other, Out& o
   Expression expression = op.op().expression;
   double number = other.value;
   const bool is_beyond = other.is_integer && other.integer != static_cast<std::int32_t>(other.integer);
+  if (is_beyond && other.is_live) return fail_range(op, "other is {}, which does not fit 32 bits", other.integer);
   if (!is_float(self.dtype) && (is_beyond || !other.is_integer)) expression.on_ints = {};
   if (!is_float(self.dtype) && is_beyond) number = std::copysign(std::numeric_limits<double>::infinity(), number);
   return unary(op, self, out, expression, Gives::truth, {number});

@@ -23,7 +23,7 @@ Result<std::int32_t> as_int(const Lowering& op, const Number& number) {
   return static_cast<std::int32_t>(whole);
 }
 
-Status fill_size(Lowering& op, const Ints& size, Out& out, const Number& value) {
+Status fill_size(Lowering& op, const LiveInts& size, Out& out, const Number& value) {
   Shape shape;
   for (std::size_t i = 0; i < size.size(); ++i) {
     if (size[i] < 0) return op.fail("size[{}] is {}, but it must not be negative", i, size[i]);
@@ -65,7 +65,7 @@ Status fill(Lowering& op, const Out& out, const Number& start, const Number& ste
 
 namespace {
 
-Status full(Lowering& op, const Ints& size, const Number& value, Ignored, Ignored, Ignored, Ignored, Out& out) {
+Status full(Lowering& op, const LiveInts& size, const Number& value, Ignored, Ignored, Ignored, Ignored, Out& out) {
   return fill_size(op, size, out, value);
 }
 
@@ -76,7 +76,7 @@ Status full_like(Lowering& op, const Tensor& self, const Number& value, Ignored,
 }
 
 template <int number>
-Status all(Lowering& op, const Ints& size, Ignored, Ignored, Ignored, Ignored, Out& out) {
+Status all(Lowering& op, const LiveInts& size, Ignored, Ignored, Ignored, Ignored, Out& out) {
   return fill_size(op, size, out, {number, true, number});
 }
 

@@ -153,8 +153,8 @@ bool ends_in_one(const Lowering& op, const Tensor& self) {
   return self.rank() > 0 && op.bound(self)[self.rank() - 1] == 1;
 }
 
-Status slice(Lowering& op, const Tensor& self, std::int64_t dim, std::optional<std::int64_t> start,
-             std::optional<std::int64_t> end, std::int64_t step, Out& out) {
+Status slice(Lowering& op, const Tensor& self, std::int64_t dim, std::optional<LiveInt> start,
+             std::optional<LiveInt> end, std::int64_t step, Out& out) {
   if (self.rank() == 0) return op.fail("self must have a dimension to slice, but it is a scalar");
   TRY_ASSIGN(const auto d, op.dim(dim, self.rank(), "dim"));
   if (step < 1) return op.fail("step is {}, but it must be at least 1", step);
@@ -167,7 +167,7 @@ Status slice(Lowering& op, const Tensor& self, std::int64_t dim, std::optional<s
   return move_part(op, self, out, d, from, length, length > 1 ? step : 1);
 }
 
-Status select(Lowering& op, const Tensor& self, std::int64_t dim, std::int64_t index, Out& out) {
+Status select(Lowering& op, const Tensor& self, std::int64_t dim, LiveInt index, Out& out) {
   if (self.rank() == 0) return op.fail("self must have a dimension to select from, but it is a scalar");
   TRY_ASSIGN(const auto d, op.dim(dim, self.rank(), "dim"));
   const std::int64_t size = self.shape[d];
@@ -175,7 +175,7 @@ Status select(Lowering& op, const Tensor& self, std::int64_t dim, std::int64_t i
     return fail_range(op, "index is {}, but dimension {} has {} entries", index, d, size);
   }
   const auto strides = contiguous_strides(self.shape);
-  Walk walk{.first = wrapping_product(index < 0 ? index + size : index, strides[d])};
+  Walk walk{.first = wrapping_product(index < 0 ? index + size : std::int64_t{index}, strides[d])};
   for (std::size_t i = 0; i < self.rank(); ++i) {
     if (i != d) walk.add(self.shape[i], strides[i]);
   }
@@ -206,7 +206,7 @@ Status transpose_matrix(Lowering& op, const Tensor& self, Out& out) {
   return move_swapped(op, self, out, 0, self.rank() == 2 ? 1 : 0);
 }
 
-Status expand(Lowering& op, const Tensor& self, const Ints& size, Ignored, Out& out) {
+Status expand(Lowering& op, const Tensor& self, const LiveInts& size, Ignored, Out& out) {
   if (size.size() < self.rank()) {
     return op.fail("size has {} entries, but self has {} dimensions", size.size(), self.rank());
   }
@@ -225,7 +225,7 @@ Status expand(Lowering& op, const Tensor& self, const Ints& size, Ignored, Out& 
   return move(op, self, out, walk, ends_in_one(op, self));
 }
 
-Status repeat(Lowering& op, const Tensor& self, const Ints& repeats, Out& out) {
+Status repeat(Lowering& op, const Tensor& self, const LiveInts& repeats, Out& out) {
   if (repeats.size() < self.rank() || repeats.size() > Shape::kMaxRank) {
     return op.fail("repeats has {} entries, but it needs {} to {}", repeats.size(), self.rank(), Shape::kMaxRank);
   }
@@ -243,8 +243,8 @@ Status repeat(Lowering& op, const Tensor& self, const Ints& repeats, Out& out) {
   return move(op, self, out, walk, ends_in_one(op, self));
 }
 
-Status repeat_interleave(Lowering& op, const Tensor& self, std::int64_t repeats, std::optional<std::int64_t> dim,
-                         Ignored, Out& out) {
+Status repeat_interleave(Lowering& op, const Tensor& self, LiveInt repeats, std::optional<std::int64_t> dim, Ignored,
+                         Out& out) {
   // Without a dimension, the elements are repeated one by one, as a vector.
   Shape source = dim ? self.shape : Shape{self.numel()};
   TRY_ASSIGN(const auto d, op.dim(dim.value_or(0), source.rank(), "dim"));
@@ -276,7 +276,7 @@ Status flip(Lowering& op, const Tensor& self, const Ints& dims, Out& out) {
   return move(op, self, out, walk);
 }
 
-Status split_with_sizes(Lowering& op, const Tensor& self, const Ints& sizes, std::int64_t dim, const Outs& outs) {
+Status split_with_sizes(Lowering& op, const Tensor& self, const LiveInts& sizes, std::int64_t dim, const Outs& outs) {
   if (self.rank() == 0) return op.fail("self must have a dimension to split, but it is a scalar");
   TRY_ASSIGN(const auto d, op.dim(dim, self.rank(), "dim"));
   if (outs.size() != sizes.size()) {

@@ -62,7 +62,7 @@ void count_vectors(PadParams& params) {
   for (std::uint32_t i = 0; i < last; ++i) params.strides[i] /= 4;
 }
 
-Status constant_pad(Lowering& op, const Tensor& self, const Ints& pad, const Number& value, Out& out) {
+Status constant_pad(Lowering& op, const Tensor& self, const LiveInts& pad, const Number& value, Out& out) {
   if (self.dtype != out.dtype) return op.fail("self is {}, but the output is {}", self.dtype, out.dtype);
   if (pad.size() % 2 != 0 || pad.size() > 2 * self.rank()) {
     return op.fail("pad has {} entries, but a self of shape {} takes two for each of its last dimensions", pad.size(),

@@ -27,7 +27,7 @@ Status clone_dim_order(Lowering& op, const Tensor& self, Ignored, Ignored, View&
   return reshape(op, self, out, self.shape);
 }
 
-Status view(Lowering& op, const Tensor& self, const Ints& size, View& out) {
+Status view(Lowering& op, const Tensor& self, const LiveInts& size, View& out) {
   Shape shape;
   std::size_t inferred = Shape::kMaxRank;
   Size known = 1;

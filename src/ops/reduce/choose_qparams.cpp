@@ -18,7 +18,7 @@ struct Params {
 
 /// The shape of the results, which has a size for each block. Every block must be one run of elements: in the
 /// outermost of its dimensions longer than 1 it may be a part, in all further ones it is whole.
-Result<Shape> blocks(const Lowering& op, const Tensor& input, const Ints& block_size, bool keepdim) {
+Result<Shape> blocks(const Lowering& op, const Tensor& input, const LiveInts& block_size, bool keepdim) {
   if (block_size.size() != input.rank()) {
     return op.fail("block_size has {} items, but input has {} dimensions", block_size.size(), input.rank());
   }
@@ -50,7 +50,7 @@ constexpr Variant kVariants[] = {
 };
 constexpr Choice kQparams{"choose_qparams", kVariants};
 
-Status choose_qparams_affine(Lowering& op, const Tensor& input, std::string_view mapping, const Ints& block_size,
+Status choose_qparams_affine(Lowering& op, const Tensor& input, std::string_view mapping, const LiveInts& block_size,
                              Ignored, const std::optional<Number>& quant_min, const std::optional<Number>& quant_max,
                              const std::optional<Number>& eps, Ignored, Ignored, bool keepdim, const Outs& outs) {
   if (mapping != "ASYMMETRIC") return op.fail("mapping_type is {}, but only ASYMMETRIC is computed", mapping);

@@ -56,8 +56,9 @@ Status add_rms_norm(Lowering& op, const Tensor& a, const Tensor& b, const Tensor
   return rms(op, a, weight, eps, normed, &terms);
 }
 
-Status native_layer_norm(Lowering& op, const Tensor& input, const Ints& normalized, const std::optional<Tensor>& weight,
-                         const std::optional<Tensor>& bias, const Number& eps, const Outs& outs) {
+Status native_layer_norm(Lowering& op, const Tensor& input, const LiveInts& normalized,
+                         const std::optional<Tensor>& weight, const std::optional<Tensor>& bias, const Number& eps,
+                         const Outs& outs) {
   if (outs.size() != 3 || !outs.has(0)) return op.fail("out must hold three tensors");
   TRY(check_float(op, input));
   if (normalized.size() == 0 || normalized.size() > input.rank()) {

@@ -7,7 +7,7 @@ namespace {
 
 /// `f` gives true where the result does not fit.
 template <bool (*f)(std::int64_t, std::int64_t, std::int64_t*)>
-Status arithmetic(Lowering& op, std::int64_t a, std::int64_t b, SymIntOut out) {
+Status arithmetic(Lowering& op, LiveInt a, LiveInt b, SymIntOut out) {
   std::int64_t result = 0;
   if (f(a, b, &result)) return op.fail("the result for {} and {} does not fit 64 bits", a, b);
   op.set_int(out, result);
@@ -24,26 +24,26 @@ bool quotient(std::int64_t a, std::int64_t b, std::int64_t* result) {
   return false;
 }
 
-Status floordiv(Lowering& op, std::int64_t a, std::int64_t b, SymIntOut out) {
+Status floordiv(Lowering& op, LiveInt a, LiveInt b, SymIntOut out) {
   if (b == 0) return op.fail("divides {} by zero", a);
   return arithmetic<quotient>(op, a, b, out);
 }
 
-Status sym_size(Lowering& op, const Tensor& self, std::int64_t dim, SymIntOut out) {
+Status sym_size(Lowering& op, const Tensor& self, LiveInt dim, SymIntOut out) {
   if (self.rank() == 0) return op.fail("self is a scalar and has no dimension {}", dim);
   TRY_ASSIGN(const auto d, op.dim(dim, self.rank(), "dim"));
   op.set_int(out, self.shape[d]);
   return {};
 }
 
-Status select_as_symint(Lowering& op, const HostInts& x, std::int64_t dim, std::int64_t index, SymIntOut out) {
+Status select_as_symint(Lowering& op, const HostInts& x, std::int64_t dim, LiveInt index, SymIntOut out) {
   if (x.dtype != DType::i32) return op.fail("x must be int32, but it is {}", x.dtype);
   TRY_ASSIGN(const auto d, op.dim(dim, x.rank(), "dim"));
   const std::int64_t size = x.rank() == 0 ? 1 : x.shape[d];
   if (index < -size || index >= size) return op.fail("index is {}, but dimension {} of x has size {}", index, d, size);
   // One element is picked: the other dimensions must have size 1, as in a position tensor.
   if (x.numel() != size) return op.fail("x must have one element per index, but its shape is {}", x.shape);
-  TRY_ASSIGN(const auto element, op.host_element(x, index < 0 ? index + size : index));
+  TRY_ASSIGN(const auto element, op.host_element(x, index < 0 ? index + size : std::int64_t{index}));
   op.set_int(out, element.value_or(0));
   return {};
 }
