@@ -14,15 +14,28 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+void note_dtypes(const Graph& graph, const Node& node, const Signature& signature, Inspection::Op& op) {
+  // The number of arguments is checked later, when the plan is made.
+  const std::size_t count = std::min(node.args.size(), signature.count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto note = [&](ValueId id) {
+      if (const auto* tensor = graph.tensor(id)) op.dtypes[signature.list[i].name].insert(tensor->dtype);
+    };
+    note(node.args[i]);
+    if (const auto* list = std::get_if<ValueList>(&graph.values[node.args[i]]))
+      std::ranges::for_each(list->items, note);
+  }
+}
+
 void count_ops(const Graph& graph, Inspection& facts) {
   const Registry registry = ops::registry();
   std::unordered_map<std::string_view, std::size_t> place;
   for (const auto& node : graph.nodes) {
+    const Op* op = find_op(registry, node.op);
     const auto [found, is_new] = place.emplace(node.op, facts.ops.size());
-    if (is_new) {
-      facts.ops.push_back({node.op, 0, find_op(registry, node.op) != nullptr});
-    }
+    if (is_new) facts.ops.push_back({node.op, 0, op != nullptr});
     ++facts.ops[found->second].count;
+    if (op != nullptr) note_dtypes(graph, node, op->signature, facts.ops[found->second]);
   }
 }
 
@@ -108,6 +121,14 @@ Json to_json(const Inspection::Input& input) {
   json["used"] = input.used;
   if (input.index_rows) json["index_rows"] = *input.index_rows;
   return json;
+}
+
+Json to_json(const Inspection::Op& op) {
+  Json dtypes = Json::object();
+  for (const auto& [arg, all] : op.dtypes) {
+    for (const DType dtype : all) dtypes[std::string(arg)].push_back(to_string(dtype));
+  }
+  return {{"name", op.name}, {"count", op.count}, {"supported", op.supported}, {"dtypes", std::move(dtypes)}};
 }
 
 Json to_json(const ConstantMethod& method) {
@@ -199,9 +220,7 @@ std::string to_json(const Inspection& facts, InspectDetails details) {
   for (const auto& input : facts.inputs) json["inputs"].push_back(to_json(input));
   for (const auto& output : facts.outputs) json["outputs"].push_back(to_json(output));
   for (const auto& method : facts.constant_methods) json["constant_methods"][method.name] = to_json(method);
-  for (const auto& op : facts.ops) {
-    json["ops"].push_back({{"name", op.name}, {"count", op.count}, {"supported", op.supported}});
-  }
+  for (const auto& op : facts.ops) json["ops"].push_back(to_json(op));
   if (facts.plan) json["plan"] = to_json(*facts.plan, details);
   if (facts.problem) json["problem"] = facts.problem->message;
   // Names come from the file: what is no UTF-8 in them is replaced.

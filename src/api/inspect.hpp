@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -28,6 +31,8 @@ struct Inspection {
     std::string name;
     std::size_t count = 0;
     bool supported = false;
+    /// What its tensors are in the program, by the argument's name.
+    std::map<std::string_view, std::set<DType>> dtypes = {};
   };
   /// What one call does.
   struct Step {

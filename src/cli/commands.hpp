@@ -24,7 +24,7 @@ struct DevicesOptions {
 Status devices_command(const DevicesOptions& options);
 
 struct OpsOptions {
-  bool markdown = false;
+  bool json = false;
   bool passes = false;
   bool variants = false;
   bool json = false;  ///< of the variants

@@ -131,10 +131,9 @@ struct CommandLine {
 
   void add_ops() {
     auto* command = app.add_subcommand("ops", "List the operators that Nibble has");
-    command->add_flag("--markdown", ops.markdown, "As the page docs/ops.md");
-    command->add_flag("--passes", ops.passes, "The graph rewrites instead, for --without-pass");
-    auto* variants = command->add_flag("--variants", ops.variants, "The kernels' variants instead, for --variant");
-    command->add_flag("--json", ops.json, "Print the variants as JSON")->needs(variants);
+    command->add_flag("--json", ops.json, "Print JSON: of operators, what each argument is for");
+    auto* passes = command->add_flag("--passes", ops.passes, "The graph rewrites instead, for --without-pass");
+    command->add_flag("--variants", ops.variants, "The kernels' variants instead, for --variant")->excludes(passes);
     command->callback([this] { chosen = [this] { return ops_command(ops); }; });
   }
 };

@@ -1,5 +1,3 @@
-#include <algorithm>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
@@ -9,6 +7,8 @@
 
 namespace nibble::cli {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 std::string arguments(const Op& op) {
   std::vector<std::string_view> names;
@@ -21,7 +21,7 @@ std::string arguments(const Op& op) {
 void print_variants(bool as_json) {
   Table table("lll");
   table.row({"choice", "variant", "why"});
-  auto list = nlohmann::ordered_json::array();
+  auto list = Json::array();
   for (const auto* choice : all_choices(ops::registry())) {
     for (const auto& variant : choice->variants) {
       table.row({std::string(choice->name), std::string(variant.name), std::string(variant.why)});
@@ -31,37 +31,59 @@ void print_variants(bool as_json) {
   print(as_json ? list.dump(2) + '\n' : table.text());
 }
 
+Json to_json(const Arg& arg) {
+  return {{"name", arg.name},
+          {"role", to_string(arg.role)},
+          {"optional", arg.optional},
+          {"ignored", arg.role == Role::ignored},
+          {"output", is_output(arg.role)}};
+}
+
+Json to_json(std::string_view family, const Op& op) {
+  Json args = Json::array();
+  for (const auto& arg : op.signature.args()) args.push_back(to_json(arg));
+  return {{"name", op.name()}, {"family", family}, {"arguments", std::move(args)}, {"notes", op.notes}};
+}
+
+void print_passes() {
+  Table table("ll");
+  for (const auto& pass : passes()) table.row({std::string(pass.name), std::string(pass.what)});
+  print(table.text());
+}
+
+void print_json() {
+  Json rows = Json::array();
+  for (const auto& family : ops::registry()) {
+    for (const auto& op : family.ops) rows.push_back(to_json(family.name, op));
+  }
+  print(rows.dump(2) + '\n');
+}
+
+void print_table() {
+  Table table("lll");
+  table.row({"operator", "arguments", "notes"});
+  for (const auto& family : ops::registry()) {
+    for (const auto& op : family.ops) {
+      // Names of our own are what passes make, nothing that a program has.
+      if (op.name().starts_with("nibble.")) continue;
+      table.row({std::string(op.name()), arguments(op), std::string(op.notes)});
+    }
+  }
+  print(table.text());
+}
+
 }  // namespace
 
 Status ops_command(const OpsOptions& options) {
   if (options.variants) {
     print_variants(options.json);
-    return {};
+  } else if (options.passes) {
+    print_passes();
+  } else if (options.json) {
+    print_json();
+  } else {
+    print_table();
   }
-  if (options.passes) {
-    Table table("ll");
-    for (const auto& pass : passes()) table.row({std::string(pass.name), std::string(pass.what)});
-    print(table.text());
-    return {};
-  }
-  // Names of our own are what passes make, nothing that a program has.
-  std::vector<Op> registry;
-  for (const auto& family : ops::registry()) {
-    std::ranges::copy_if(family.ops, std::back_inserter(registry),
-                         [](const Op& op) { return !op.name().starts_with("nibble."); });
-  }
-  if (!options.markdown) {
-    Table table("lll");
-    table.row({"operator", "arguments", "notes"});
-    for (const auto& op : registry) table.row({std::string(op.name()), arguments(op), std::string(op.notes)});
-    print(table.text());
-    return {};
-  }
-  print(
-      "# Operators\n\n"
-      "What Nibble runs, by the names that the exporter writes. `nibble ops --markdown` prints this page.\n\n"
-      "| operator | arguments | notes |\n|---|---|---|\n");
-  for (const auto& op : registry) print(fmt::format("| `{}` | {} | {} |\n", op.name(), arguments(op), op.notes));
   return {};
 }
 

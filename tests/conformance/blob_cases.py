@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,6 +25,8 @@ class Built:
     atol: float | None = None
     # The caller's dtypes in place of the program's, by value.
     host: dict[int, str] | None = None
+    # As a case; the web's tests and the record of cases that ran know it by this.
+    name: str = ""
 
     @property
     def tolerances(self) -> tuple[float, float]:
@@ -39,7 +41,7 @@ class Built:
 def build(builder: Callable[[np.random.Generator], Built], name: str) -> Built:
     """The same program at every call, wherever it is made."""
     with np.errstate(all="ignore"):
-        return builder(np.random.default_rng(zlib.crc32(name.encode())))
+        return replace(builder(np.random.default_rng(zlib.crc32(name.encode()))), name=name)
 
 
 BUILDERS: dict[str, Callable[[np.random.Generator], Built]] = {}
@@ -230,22 +232,37 @@ def summed_integers(rng):
 
 
 @built
+def linear_with_a_scale_per_row(rng):
+    b = Blob()
+    weight, scales = table(rng, 24, 16, 16)
+    x, out = b.tensor("float32", [5, 16]), b.tensor("float32", [5, 24])
+    b.op("et_vk.linear_qcs4w.default", [x, b.constant(weight), b.constant(scales.reshape(-1)), out])
+    b.inputs, b.outputs = [x], [out]
+    a = floats(rng, 5, 16)
+    rows = dequantize_rows(weight, scales, 16, False, slice(None)).astype(np.float64)
+    return Built(b, [([a], [(a @ rows.T).astype(np.float32)])], rtol=1e-5)
+
+
+@built
 def copies_by_every_name(rng):
     b = Blob()
     x = b.tensor("float32", [2, 1, 3])
     null, no = b.null(), b.boolean(False)
-    outs = [b.tensor("float32", [2, 1, 3]) for _ in range(3)]
+    outs = [b.tensor("float32", [2, 1, 3]) for _ in range(4)]
     b.op("aten._to_copy.default", [x, null, null, null, null, no, null, outs[0]])
     b.op("aten.clone.default", [outs[0], null, outs[1]])
     b.op("aten.alias_copy.default", [outs[1], outs[2]])
+    b.op("dim_order_ops._clone_dim_order.default", [outs[2], no, null, outs[3]])
     squeezed, unsqueezed = b.tensor("float32", [2, 3]), b.tensor("float32", [2, 3, 1])
-    b.op("aten.squeeze_copy.dims", [outs[2], b.ints([1]), squeezed])
+    by_one_dim = b.tensor("float32", [2, 3])
+    b.op("aten.squeeze_copy.dims", [outs[3], b.ints([1]), squeezed])
+    b.op("aten.squeeze_copy.dim", [outs[3], b.integer(-2), by_one_dim])
     b.op("aten.unsqueeze_copy.default", [squeezed, b.integer(-1), unsqueezed])
     flat = b.tensor("float32", [6])
     b.op("aten.view_copy.default", [unsqueezed, b.ints([-1]), flat])
-    b.inputs, b.outputs = [x], [*outs, squeezed, unsqueezed, flat, x, flat]
+    b.inputs, b.outputs = [x], [*outs, squeezed, by_one_dim, unsqueezed, flat, x, flat]
     a = floats(rng, 2, 1, 3)
-    wanted = [a, a, a, a.reshape(2, 3), a.reshape(2, 3, 1), a.reshape(6), a, a.reshape(6)]
+    wanted = [a, a, a, a, a.reshape(2, 3), a.reshape(2, 3), a.reshape(2, 3, 1), a.reshape(6), a, a.reshape(6)]
     return Built(b, [([a], wanted)])
 
 

@@ -63,6 +63,7 @@ def functions_that_the_exporter_rewrites(rng):
     p.op("aten.log10.default", [0], np.log10(x.astype(np.float64)).astype(np.float32))
     p.op("aten.hardshrink.default", [0], np.where(np.abs(x) <= 0.75, np.float32(0), x), p.blob.number(0.75))
     p.op("aten.relu6.default", [0], np.clip(x, 0, 6))
+    p.op("aten.hardsigmoid.default", [0], np.clip(x / np.float32(6) + np.float32(0.5), 0, 1))
     p.op("aten.logical_not.default", [0], x == 0)
     p.op("aten.pow.Tensor_Scalar", [0], np.ones_like(x), p.blob.integer(0))
     return p.done(1e-5)

@@ -36,6 +36,9 @@ class OnNibble:
         return as_arrays(self.model.run(*inputs))
 
 
+# The names of cases whose calls gave what they should. docs/ops.md is made from them.
+PASSED: set[str] = set()
+
 OPENERS = {"executorch": OnExecutorch, "nibble": OnNibble}
 ROUTES = tuple(OPENERS)
 
@@ -53,6 +56,8 @@ def check_results(results, expected, rtol: float, atol: float, what: str) -> Non
 def check_built(session, program: Built) -> None:
     for number, (inputs, expected) in enumerate(program.calls):
         check_results(session.run(*inputs), expected, *program.tolerances, f"call {number}")
+    if program.name:
+        PASSED.add(program.name)
 
 
 def open_built(program: Built, folder: Path, route: str = "nibble"):
@@ -98,6 +103,7 @@ class ExportedProgram:
     def check_calls(self, session) -> None:
         for number, (inputs, expected) in enumerate(self.calls()):
             self.check(session.run(*inputs), expected, f", call {number}")
+        PASSED.add(self.case.name)
 
 
 def every_route(cases: list[Case]) -> pytest.MarkDecorator:

@@ -6,7 +6,7 @@ import pytest
 import nibble
 from conformance import llm_cases
 from conformance.llm_case import CONTEXT, MOST, Llm
-from conformance.programs import ROUTES
+from conformance.programs import PASSED, ROUTES
 
 ALL = [*llm_cases.EVERYDAY, *llm_cases.SLOW]
 
@@ -73,6 +73,7 @@ def test_logits_are_those_of_torch_at_every_step(name, route, program):
     # and stays in the caches until the next prompt, so a few prompts may differ; a wrong rule would move all.
     allowed = min(3, len(script.differences) // 4) if script.case.quantization == "8da4w" else 0
     assert far <= allowed, script.differences
+    PASSED.add(name)
 
 
 @pytest.mark.parametrize("name", params([case for case in ALL if case.dynamic]))

@@ -44,6 +44,9 @@ TEST_F(InspectTest, tells_everything_about_a_program) {
   ASSERT_EQ(facts->ops.size(), 1U);
   EXPECT_EQ(facts->ops[0].name, "et_vk.embedding_q4gsw.default");
   EXPECT_EQ(facts->ops[0].count, 1U);
+  const std::map<std::string_view, std::set<DType>> dtypes{
+      {"weight", {DType::u8}}, {"weight_scales", {DType::f32}}, {"indices", {DType::i32}}, {"out", {DType::f32}}};
+  EXPECT_EQ(facts->ops[0].dtypes, dtypes);
   EXPECT_EQ(facts->constants, 2U);
   EXPECT_EQ(facts->constant_bytes, 160U + 80U);
   ASSERT_TRUE(facts->plan && facts->plan->step);

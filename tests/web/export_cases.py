@@ -48,6 +48,7 @@ def exported(programs: Path) -> list[dict]:
                 "shardBytes": case.shard_bytes,
                 "outside": list(case.outside),
                 "large": name in large,
+                "slow": name in SLOW,
             }
         )
     return entries
@@ -77,6 +78,7 @@ def built(out: Path) -> list[dict]:
                 "shardBytes": 0,
                 "outside": [],
                 "large": False,
+                "slow": False,
             }
         )
     return entries
