@@ -27,7 +27,6 @@ struct OpsOptions {
   bool json = false;
   bool passes = false;
   bool variants = false;
-  bool json = false;  ///< of the variants
 };
 Status ops_command(const OpsOptions& options);
 
