@@ -22,7 +22,7 @@ std::string arguments(const Op& op) {
 Status ops_command(const OpsOptions& options) {
   if (options.passes) {
     Table table("ll");
-    for (const auto& pass : passes()) table.row({std::string(pass.name), std::string(pass.what)});
+    for (const auto& pass : passes()) table.row({std::string(pass.name), std::string(pass.what.text)});
     print(table.text());
     return {};
   }
@@ -35,7 +35,7 @@ Status ops_command(const OpsOptions& options) {
   if (!options.markdown) {
     Table table("lll");
     table.row({"operator", "arguments", "notes"});
-    for (const auto& op : registry) table.row({std::string(op.name()), arguments(op), std::string(op.notes)});
+    for (const auto& op : registry) table.row({std::string(op.name()), arguments(op), std::string(op.notes.text)});
     print(table.text());
     return {};
   }
@@ -43,7 +43,7 @@ Status ops_command(const OpsOptions& options) {
       "# Operators\n\n"
       "What Nibble runs, by the names that the exporter writes. `nibble ops --markdown` prints this page.\n\n"
       "| operator | arguments | notes |\n|---|---|---|\n");
-  for (const auto& op : registry) print(fmt::format("| `{}` | {} | {} |\n", op.name(), arguments(op), op.notes));
+  for (const auto& op : registry) print(fmt::format("| `{}` | {} | {} |\n", op.name(), arguments(op), op.notes.text));
   return {};
 }
 
