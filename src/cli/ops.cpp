@@ -24,8 +24,8 @@ void print_variants(bool as_json) {
   auto list = Json::array();
   for (const auto* choice : all_choices(ops::registry())) {
     for (const auto& variant : choice->variants) {
-      table.row({std::string(choice->name), std::string(variant.name), std::string(variant.why)});
-      list.push_back({{"choice", choice->name}, {"variant", variant.name}, {"why", variant.why}});
+      table.row({std::string(choice->name), std::string(variant.name), std::string(variant.why.text)});
+      list.push_back({{"choice", choice->name}, {"variant", variant.name}, {"why", variant.why.text}});
     }
   }
   print(as_json ? list.dump(2) + '\n' : table.text());
@@ -42,12 +42,12 @@ Json to_json(const Arg& arg) {
 Json to_json(std::string_view family, const Op& op) {
   Json args = Json::array();
   for (const auto& arg : op.signature.args()) args.push_back(to_json(arg));
-  return {{"name", op.name()}, {"family", family}, {"arguments", std::move(args)}, {"notes", op.notes}};
+  return {{"name", op.name()}, {"family", family}, {"arguments", std::move(args)}, {"notes", op.notes.text}};
 }
 
 void print_passes() {
   Table table("ll");
-  for (const auto& pass : passes()) table.row({std::string(pass.name), std::string(pass.what)});
+  for (const auto& pass : passes()) table.row({std::string(pass.name), std::string(pass.what.text)});
   print(table.text());
 }
 
@@ -66,7 +66,7 @@ void print_table() {
     for (const auto& op : family.ops) {
       // Names of our own are what passes make, nothing that a program has.
       if (op.name().starts_with("nibble.")) continue;
-      table.row({std::string(op.name()), arguments(op), std::string(op.notes)});
+      table.row({std::string(op.name()), arguments(op), std::string(op.notes.text)});
     }
   }
   print(table.text());

@@ -172,6 +172,13 @@ class Lowering {
   std::optional<Error> error_;  ///< of a buffer argument, told by the next dispatch()
 };
 
+/// False if it failed. Once per type and not in every op, which keeps the wasm small.
+template <class T>
+[[gnu::noinline]] bool read_argument(const Lowering& op, std::size_t index, T& out, Status& status) {
+  status = op.argument(index, out);
+  return status.has_value();
+}
+
 /// Reads a node's arguments as the parameters of F, and calls it.
 template <auto F>
 struct Lower;
@@ -180,12 +187,10 @@ struct Lower<F> {
   static Status call(Lowering& op) {
     std::tuple<std::remove_cvref_t<Ts>...> values;
     Status status;
-    [&]<std::size_t... I>(std::index_sequence<I...>) {
-      (void)((status = op.argument(I, std::get<I>(values)), status.has_value()) && ...);
+    return [&]<std::size_t... I>(std::index_sequence<I...>) {
+      return (read_argument(op, I, std::get<I>(values), status) && ...) ? F(op, std::get<I>(values)...)
+                                                                        : std::move(status);
     }(std::index_sequence_for<Ts...>{});
-    if (!status) [[unlikely]]
-      return status;
-    return std::apply([&](auto&... value) { return F(op, value...); }, values);
   }
 
   static consteval Signature signature(std::string_view name, std::string_view names);
@@ -216,14 +221,13 @@ consteval Signature Lower<F>::signature(std::string_view name, std::string_view 
 /// A row of a family's table: the op's name, its arguments' names in the order of F's parameters, as
 /// "self, dim -> out", and what docs/ops.md should say about it.
 template <auto F>
-consteval Op op(std::string_view name, std::string_view names, std::string_view notes = {}) {
+consteval Op op(std::string_view name, std::string_view names, Note notes = {}) {
   return {.signature = Lower<F>::signature(name, names), .lower = &Lower<F>::call, .expression = {}, .notes = notes};
 }
 
 /// The same with the WGSL that F takes from the row, see Lowering::op().
 template <auto F>
-consteval Op elementwise(std::string_view name, std::string_view names, Expression expression,
-                         std::string_view notes = {}) {
+consteval Op elementwise(std::string_view name, std::string_view names, Expression expression, Note notes = {}) {
   Op made = op<F>(name, names, notes);
   made.expression = expression;
   return made;

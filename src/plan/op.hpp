@@ -4,6 +4,7 @@
 #include <span>
 #include <string_view>
 
+#include "graph/note.hpp"
 #include "graph/signature.hpp"
 #include "plan/shader.hpp"
 #include "plan/variant.hpp"
@@ -24,7 +25,7 @@ struct Op {
   /// Reads the arguments, says the outputs' live shapes, emits dispatches. Pure: it may depend on the lowering alone.
   Status (*lower)(Lowering&) = nullptr;
   Expression expression{};
-  std::string_view notes{};  ///< for docs/ops.md
+  Note notes{};  ///< for docs/ops.md
 
   constexpr std::string_view name() const { return signature.op; }
 };

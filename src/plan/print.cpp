@@ -70,7 +70,7 @@ std::vector<ChoiceInfo> describe_choices(const Stepper& stepper) {
     ChoiceInfo info{.op = plan.graph().nodes[made.node].op,
                     .choice = std::string(made.choice->name),
                     .chosen = std::string(variant.name),
-                    .why = std::string(variant.why),
+                    .why = std::string(variant.why.text),
                     .possible = {},
                     .nodes = 0};
     for (auto v : made.possible) info.possible.emplace_back(made.choice->variants[v].name);

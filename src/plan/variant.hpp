@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/note.hpp"
 #include "graph/status.hpp"
 #include "plan/profile.hpp"
 #include "plan/shader.hpp"
@@ -69,7 +70,7 @@ struct Variant {
   When best{};   ///< where it is likely the fastest, and no row above it is
   Tile tile{};
   const Shader* shader = nullptr;  ///< where each variant has its own
-  std::string_view why;
+  Note why{};
 
   std::uint32_t threads(const DeviceProfile& profile) const {
     return tile.threads == Tile::kVector ? profile.vector_lanes() : tile.threads;

@@ -203,7 +203,7 @@ export class Executor {
     this.canFault = false;
     for (let i = 0; i < count; ++i) {
       const at = first + i * DISPATCH_WORDS;
-      if (this.resources.pipelines[words[at + PIPELINE]!]!.reportsFaults) this.canFault = true;
+      if (this.layout.pipelines[words[at + PIPELINE]!]!.reportsFaults) this.canFault = true;
       if (!this.isBound(i, words, at)) this.groups[i] = this.bind(i, words, at);
     }
     const params = view.getUint32(step + wire.atStep.params, true);

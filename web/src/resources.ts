@@ -1,6 +1,6 @@
 // What all sessions of a model share: the plan, its weights and compiled kernels, and how state begins.
 
-import type { Layout, Pipeline } from "#wire";
+import type { Layout } from "#wire";
 import type { CompiledPipeline, GpuDevice } from "./device.js";
 import type { Planner } from "./planner.js";
 
@@ -44,7 +44,7 @@ export async function makeLayoutBuffers(
 }
 
 export class Resources {
-  readonly pipelines: readonly Pipeline[];
+  /** By the layout's numbers. */
   compiled: readonly CompiledPipeline[] = [];
   /**
    * Copies of the state that does not begin as zeros, for later sessions: the source may be gone by then, or far away.
@@ -60,9 +60,7 @@ export class Resources {
     readonly layout: Layout,
     /** By the layout's numbers. */
     readonly constants: ReadonlyMap<number, GPUBuffer>,
-  ) {
-    this.pipelines = layout.pipelines;
-  }
+  ) {}
 
   /** Makes buffers for the weights; nothing is compiled or uploaded yet. */
   static async make(device: GpuDevice, planner: Planner, layout: Layout): Promise<Resources> {
@@ -71,7 +69,7 @@ export class Resources {
   }
 
   async compile(): Promise<void> {
-    this.compiled = await Promise.all(this.pipelines.map((one) => this.device.pipeline(one)));
+    this.compiled = await Promise.all(this.layout.pipelines.map((one) => this.device.pipeline(one)));
   }
 
   /** Remembers the state in these buffers, which no call has changed yet. */

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "graph/graph.hpp"
+#include "graph/note.hpp"
 
 namespace nibble {
 
@@ -18,7 +19,7 @@ struct PassContext {
 struct Pass {
   std::string_view name;
   void (*run)(Graph& graph, const PassContext& context);
-  std::string_view what;
+  Note what;
 };
 
 /// In the order they run.

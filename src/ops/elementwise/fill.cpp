@@ -107,7 +107,7 @@ Status arange(Lowering& op, const Number& start, const Number& end, const Number
 
 constexpr std::string_view kSize = "size, dtype, layout, device, pin_memory -> out";
 constexpr std::string_view kLike = "self, dtype, layout, device, pin_memory, memory_format -> out";
-constexpr std::string_view kSymInts = "sizes may be SymInts";
+constexpr Note kSymInts = "sizes may be SymInts";
 
 constexpr Op kOps[] = {
     op<full>("aten.full.default", "size, fill_value, dtype, layout, device, pin_memory -> out", kSymInts),

@@ -168,7 +168,7 @@ Status gather(Lowering& op, const Tensor& self, std::int64_t dim, const Ids& ids
   return pick(op, self, ids, rows, out, walk);
 }
 
-constexpr std::string_view kNegative = "int32 index; negative entries count from the end";
+constexpr Note kNegative = "int32 index; negative entries count from the end";
 
 constexpr Op kOps[] = {
     op<index>("aten.index.Tensor", "self, indices -> out",

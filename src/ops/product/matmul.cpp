@@ -96,7 +96,7 @@ Status linear(Lowering& op, const Tensor& input, const Table& weight, const std:
   });
 }
 
-constexpr std::string_view kAnySize = "constant matrices of any size";
+constexpr Note kAnySize = "constant matrices of any size";
 
 constexpr Op kOps[] = {
     op<linear>("aten.linear.default", "input, weight, bias -> out", "any rank; weights of any size"),

@@ -113,7 +113,7 @@ Status extreme_place(Lowering& op, const Tensor& self, const std::optional<std::
 
 constexpr std::string_view kSumArgs = "self, dim, keepdim, dtype -> out";
 constexpr std::string_view kArgs = "self, dim, keepdim -> out";
-constexpr std::string_view kPlace = "any dim or all; the first of equal elements; NaN wins";
+constexpr Note kPlace = "any dim or all; the first of equal elements; NaN wins";
 
 constexpr Op kOps[] = {
     op<sum<true>>("aten.mean.dim", kSumArgs, "any dims"),

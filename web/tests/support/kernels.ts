@@ -2,7 +2,7 @@
 
 import type { Pipeline, Profile } from "#wire";
 import { GpuDevice } from "../../src/device.js";
-import type { Device } from "../../src/index.js";
+import type { Device, Options } from "../../src/index.js";
 import { planProgram } from "../../src/loader.js";
 import { optionsRecord } from "../../src/options.js";
 import { Planner } from "../../src/planner.js";
@@ -30,6 +30,23 @@ export const profiles: Profile[] = [false, true].flatMap((shaderF16) =>
   ),
 );
 
+/** The kernels of a program's plan. */
+export async function plan(
+  module: WebAssembly.Module,
+  from: ProgramSource,
+  profile: Profile,
+  options: Options,
+): Promise<Pipeline[]> {
+  const { signal } = new AbortController();
+  const source = await openSource(from, signal);
+  try {
+    const planner = await Planner.create(module);
+    return (await planProgram(source, planner, profile, optionsRecord(options), signal)).pipelines;
+  } finally {
+    source.close?.();
+  }
+}
+
 /** Plans a program for every profile, whole and in shards; adds the kernels that are new in more than their workgroup. */
 export async function collect(
   kernels: Map<string, Pipeline>,
@@ -37,21 +54,13 @@ export async function collect(
   from: ProgramSource,
   shardBytes: number,
 ): Promise<void> {
-  const { signal } = new AbortController();
-  const source = await openSource(from, signal);
-  try {
-    for (const profile of profiles) {
-      for (const maxShardBytes of shardBytes > 0 ? [0, shardBytes] : [0]) {
-        const planner = await Planner.create(module);
-        const { pipelines } = await planProgram(source, planner, profile, optionsRecord({ maxShardBytes }), signal);
-        for (const one of pipelines) {
-          const overrides = one.overrides.filter(({ name }) => name !== "WG");
-          kernels.set(JSON.stringify([one.wgsl, one.bindings, overrides]), one);
-        }
+  for (const profile of profiles) {
+    for (const maxShardBytes of shardBytes > 0 ? [0, shardBytes] : [0]) {
+      for (const one of await plan(module, from, profile, { maxShardBytes })) {
+        const overrides = one.overrides.filter(({ name }) => name !== "WG");
+        kernels.set(JSON.stringify([one.wgsl, one.bindings, overrides]), one);
       }
     }
-  } finally {
-    source.close?.();
   }
 }
 

@@ -58,19 +58,44 @@ export const loadingChecks: Record<string, Check> = {
 
   options_reach_the_planner: (env) =>
     onDevice(env, async (device) => {
-      const load = (options: Nibble.Options): Promise<Nibble.Program> =>
+      const load = (options: Nibble.Options): Promise<Nibble.Model> =>
         env.nibble.load(address(env, "q4_mean"), { device, cache: false, ...options });
       const failure = async (options: Nibble.Options): Promise<Nibble.NibbleError> => failureOf(env, load(options));
       const variants = { product: "tile", attention: "" };
       const choice = { choice: "product", variant: "tile" };
-      says(await failure({ withoutPasses: ["gate_down"] }), "invalid_argument", "no pass 'gate_down'");
+      // Unknown names are told with those that there are.
+      const passes = ["no pass 'gate_down'", "views", "gate_up"];
+      says(await failure({ withoutPasses: ["gate_down"] }), "invalid_argument", ...passes);
+      says(await failure({ variants: { produce: "tile" } }), "invalid_argument", "no choice 'produce'", "product");
+      says(await failure({ variants: { product: "tiles" } }), "invalid_argument", "no variant 'tiles'", "row, tile");
+      const unknown = { choices: [{ ...choice, variant: "brick" }] };
+      says(await failure({ tuning: unknown }), "invalid_argument", "no variant 'brick'", "row, tile");
       says(await failure({ variants }), "invalid_argument", "'attention=' forces no variant");
       const tuning = { choices: [choice, { ...choice, rows: [7, 6] as [number, number] }] };
       says(await failure({ tuning }), "invalid_argument", "choices[1] of the tuning is for rows from 7 to 6");
       says(await failure({ maxShardBytes: -1 }), "invalid_argument", "maxShardBytes must be");
-      const program = await load({ withoutPasses: ["views"] });
-      same((await program.run([ids])).output0!.shape, [1, 1, 256], "the shape");
-      program.dispose();
+      const model = await load({ withoutPasses: ["views"] });
+      same((await model.run([ids])).output0!.shape, [1, 1, 256], "the shape");
+      model.dispose();
+    }),
+
+  all_kernel_variants_compute_the_same: (env) =>
+    onDevice(env, async (device) => {
+      const run = async (options: Nibble.Options): Promise<Float32Array> => {
+        const from = address(env, "linear_q4_many_rows");
+        const model = await env.nibble.load(from, { device, cache: false, ...options });
+        const { shape } = model.inputs[0]!;
+        const data = Float32Array.from({ length: shape.reduce((a, b) => a * b, 1) }, (_, i) => ((i % 17) - 8) / 8);
+        const { output0 } = await model.run([{ data, shape }]);
+        model.dispose();
+        return output0!.data as Float32Array;
+      };
+      const wanted = await run({});
+      const tuning = { choices: [{ choice: "product", variant: "row", rows: [0, 4096] as [number, number] }] };
+      for (const options of [{ variants: { product: "tile" } }, { variants: { product: "flat" } }, { tuning }]) {
+        const worst = (await run(options)).reduce((most, x, i) => Math.max(most, Math.abs(x - wanted[i]!)), 0);
+        must(worst < 1e-3, `with ${JSON.stringify(options)}, results differ by ${worst}`);
+      }
     }),
 
   planner_must_be_the_right_one: (env) =>
