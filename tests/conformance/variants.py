@@ -11,7 +11,7 @@ import numpy as np
 
 from conformance.cases import CASES, SLOW
 from conformance.programs import ExportedProgram
-from conformance.test_cli import COMMAND, NO_GPU, succeed
+from conformance.test_cli import COMMAND, NO_GPU, nibble, succeed
 
 FULL = bool(os.environ.get("NIBBLE_TEST_FULL"))
 
@@ -62,12 +62,14 @@ class Chooser:
         return list(dict.fromkeys(_options(specs, inputs) for inputs, _ in program.calls()))
 
     def _variants(self, path: Path, *options: str) -> list[dict]:
-        return self._inspect(path, *options)["plan"]["step"]["variants"]
+        # Nothing is told of a call whose shapes come from its data.
+        step = self._inspect(path, *options)["plan"]["step"]
+        return step["variants"] if step else []
 
     @functools.cache  # noqa: B019  (as many as there are devices)
     def _inspect(self, path: Path, *options: str) -> dict:
         profile = ("--device-profile", self.profile)
-        return json.loads(succeed("inspect", path, "--json", "--variants", *profile, *options, env=NO_GPU))
+        return json.loads(nibble("inspect", path, "--json", "--variants", *profile, *options, env=NO_GPU).stdout)
 
 
 def _options(specs: list[dict], inputs: list[np.ndarray]) -> tuple[str, ...]:

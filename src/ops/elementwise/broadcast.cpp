@@ -56,7 +56,8 @@ Kernel broadcast_kernel(Lowering& op, const Shader& shader, std::initializer_lis
   bool is_whole = true;
   bool is_repeated = false;
   // A tensor and itself always agree.
-  bool varies = !std::ranges::all_of(operands, [&](const Tensor* t) { return t->id == (*operands.begin())->id; });
+  const bool is_one_tensor =
+      std::ranges::all_of(operands, [&](const Tensor* t) { return t->id == (*operands.begin())->id; });
   bool has_quads = false;
   bool all_fixed = true;
   std::size_t i = 0;
@@ -70,12 +71,11 @@ Kernel broadcast_kernel(Lowering& op, const Shader& shader, std::initializer_lis
     is_whole = is_whole && t->numel() == out.numel();
     is_repeated = is_repeated || op.bound(*t).numel() != op.bound(out).numel();
   }
-  varies = varies && !all_fixed;
   kernel.bind.push_back(op.write("result", out));
   const bool in_quads = params.rank > 0 && params.sizes[params.rank - 1] % 4 == 0;
   const auto& variant = op.choose(kBroadcast, Facts{}
-                                                  .trait(kWhole, is_whole, varies)
-                                                  .trait(kQuads, in_quads || has_quads, varies && !has_quads)
+                                                  .trait(kWhole, is_whole, !all_fixed && !is_one_tensor)
+                                                  .trait(kQuads, in_quads || has_quads, !all_fixed && !has_quads)
                                                   .trait(kRepeated, is_repeated, false));
   kernel.overrides.push_back({"READING", static_cast<double>(&variant - kVariants)});
   kernel.params = params;
