@@ -8,6 +8,7 @@ from conformance.case import Case
 
 Dim = torch.export.Dim
 ROWS = Dim("rows", max=40)
+DEPTH, WIDTH = Dim("depth", max=64), Dim("width", max=64)
 
 
 def floats(rng, *shape) -> np.ndarray:
@@ -133,6 +134,18 @@ PLAIN = [
         numpy=lambda m, a, b: np.stack([product(i, j.T) for i, j in zip(a, b, strict=True)]),
         calls=lambda rng: [(floats(rng, 2, n, 8), floats(rng, 2, 8, 10)) for n in (3, 40, 1, 0, 5)],
         dynamic=({1: ROWS}, None),
+        rtol=1e-5,
+        atol=2e-5,
+    ),
+    Case(
+        # Whether rows are whole vec4s is known at the call.
+        name="bmm_dynamic_sizes",
+        torch=lambda m, a, b: torch.bmm(a, b),
+        numpy=lambda m, a, b: np.stack([product(i, j.T) for i, j in zip(a, b, strict=True)]),
+        calls=lambda rng: [
+            (floats(rng, 2, 5, n), floats(rng, 2, n, m)) for n, m in ((16, 12), (5, 12), (16, 7), (1, 1), (3, 0))
+        ],
+        dynamic=({2: DEPTH}, {1: DEPTH, 2: WIDTH}),
         rtol=1e-5,
         atol=2e-5,
     ),

@@ -199,7 +199,8 @@ Status attend(Lowering& op, Attention& a, std::optional<Number> scale) {
 
   // Rows of several heads share a key head; in a cache their number is the program's.
   const auto most_rows = Size::of(op.bound(a.query)).unchecked() / p.size;
-  Extent rows = op.extent(std::uint64_t{p.rows} * p.group, most_rows, {&a.query});
+  // Where there are none, nothing runs, whatever is chosen.
+  Extent rows = op.extent(std::uint64_t{std::max(1U, p.rows)} * p.group, most_rows, {&a.query});
   if (op.is_fixed(a.key)) rows.least = std::min<std::uint64_t>(rows.now, p.group);
   const Variant& variant = op.choose(kAttentionChoice, {.rows = rows, .width = {p.size}});
   const Split& split = kSplits[static_cast<std::size_t>(&variant - kVariants)];
