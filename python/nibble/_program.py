@@ -222,6 +222,11 @@ class Model:
 
     __call__ = run
 
+    @property
+    def states(self) -> tuple[State, ...]:
+        """What the model's own session keeps from call to call."""
+        return self._own.states
+
     def session(self) -> Session:
         """A further session, with state of its own as it is in the program."""
         return Session(self)
