@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Prints what an op costs: op_cost.py NIBBLE_COMMAND
 
-Lines of C++ in src/ops for each row of its tables, the longest files, and who is a friend of whom. It fails where a file
-is too long or a class has a friend that is no comparison.
+Lines of C++ in src/ops for each row of its tables, the longest files, and who is a friend of whom. It fails where a
+file is too long or a class has a friend that is no comparison.
 """
 
 import json
