@@ -103,12 +103,13 @@ Status embedding_q4gsw(Lowering& op, const Table& weight, const Table& scales, s
     EmbeddingParams params(op, ids, table, range);
     params.groups = narrow(scales.shape[1]);
     params.group_size = narrow(group_size);
-    Kernel kernel{.shader = *variant.shader,
-                  .bind = {op.read("weight", weight, range.shards[0]).raw(words == 4 ? Elem::words4 : Elem::words),
-                           op.read("scales", scales, range.shards[1]), op.read("ids", ids), op.write("result", out)},
-                  .params = params,
-                  .threads = is_any ? quads_of(out.shape) : Size::of(out.shape).unchecked() / (8 * words),
-                  .overrides = {{"LINEAR", is_linear ? 1.0 : 0.0}}};
+    Kernel kernel{
+        .shader = *variant.shader,
+        .bind = {op.read("weight", weight, range.shards[0]).raw(words == 4 ? Elem::words4 : Elem::words),
+                 op.read("scales", scales, range.shards[1]), op.read("ids", ids), op.write("result", out)},
+        .params = params,
+        .threads = is_any ? quads_of(out.shape) : Size::of(out.shape).unchecked() / (std::uint64_t{8} * words),
+        .overrides = {{"LINEAR", is_linear ? 1.0 : 0.0}}};
     if (checks) kernel.bind.push_back(Lowering::fault());
     if (is_any) {
       kernel.overrides.push_back({"PARTIAL", is_partial ? 1.0 : 0.0});

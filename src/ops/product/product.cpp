@@ -150,7 +150,7 @@ Status multiply(Lowering& op, Product p) {
   const std::uint64_t tiles = set_tiles(p, v.tile);
   const std::uint32_t lanes = v.threads(op.profile());
   // A thread of the flat kernel begins at any column.
-  const bool weight_quads = quads.weight && !(is_flat && p.weights == Weights::columns);
+  const bool weight_quads = quads.weight && (!is_flat || p.weights != Weights::columns);
   const auto flag = [](bool is_so) { return is_so ? 1.0 : 0.0; };
 
   Kernel kernel{.shader = *v.shader,
