@@ -18,7 +18,6 @@ template <class... Args>
 
 #define NIBBLE_CAT_(a, b) a##b
 #define NIBBLE_CAT(a, b) NIBBLE_CAT_(a, b)
-#define NIBBLE_UNPAREN(...) __VA_ARGS__
 
 /// Returns the error of a Status or Result, if it has one.
 #define TRY(...)                                                     \
@@ -33,13 +32,6 @@ template <class... Args>
   if (!NIBBLE_CAT(try_result_, __LINE__)) [[unlikely]]                            \
     return std::unexpected(std::move(NIBBLE_CAT(try_result_, __LINE__)).error()); \
   target = std::move(*NIBBLE_CAT(try_result_, __LINE__))
-
-/// `TRY_BIND((a, b, c), expr);` names the parts of a Result<tuple>, or returns the error.
-#define TRY_BIND(names, ...)                                                      \
-  auto NIBBLE_CAT(try_result_, __LINE__) = (__VA_ARGS__);                         \
-  if (!NIBBLE_CAT(try_result_, __LINE__)) [[unlikely]]                            \
-    return std::unexpected(std::move(NIBBLE_CAT(try_result_, __LINE__)).error()); \
-  auto& [NIBBLE_UNPAREN names] = *NIBBLE_CAT(try_result_, __LINE__)
 
 template <>
 struct fmt::formatter<nibble::DType> : fmt::formatter<std::string_view> {
