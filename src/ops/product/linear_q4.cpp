@@ -89,7 +89,7 @@ Status linear_q4gsw(Lowering& op, const Tensor& self, const Table& weights, cons
                     std::int64_t group_size, const std::optional<Tensor>& bias, Out& out) {
   TRY_ASSIGN(auto p, q4_product(op, self, weights, scales, group_size));
   TRY(check_scales(op, scales, p.params.depth / group_size, weights.shape[0]));
-  TRY(check_bias(op, bias, weights.shape[0], fmt::format("there are {} columns", weights.shape[0])));
+  TRY(check_bias(op, bias, weights.shape[0]));
   TRY(set_width(op, self, weights.shape[0], out));
   if (bias) p.addend = op.read("addend", *bias);
   return multiply_shards(op, p, weights, scales, out);
@@ -111,7 +111,7 @@ Status linear_dq8ca_q4gsw(Lowering& op, const Tensor& input, const Tensor& input
                           const std::optional<Tensor>& bias, Out& out) {
   TRY_ASSIGN(auto p, q4_product(op, input, weights, scales, group_size));
   TRY(check_scales(op, scales, p.params.depth / group_size, weights.shape[0]));
-  TRY(check_bias(op, bias, weights.shape[0], fmt::format("there are {} columns", weights.shape[0])));
+  TRY(check_bias(op, bias, weights.shape[0]));
   TRY(set_width(op, input, weights.shape[0], out));
   TRY_ASSIGN(const auto rounded, op.scratch(Size::bytes(op.bound(input), DType::f32)));
   TRY(round_to(op, input, input_scales, input_zp, rounded.write("result", Elem::f32)));

@@ -81,7 +81,7 @@ Status linear(Lowering& op, const Tensor& input, const Table& weight, const std:
   const std::int64_t columns = weight.shape[0];
   TRY_ASSIGN(auto p, product_of(op, input, weight, weight.shape[1]));
   TRY(set_width(op, input, columns, out));
-  TRY(check_bias(op, bias, columns, fmt::format("weight has {} rows", columns)));
+  TRY(check_bias(op, bias, columns, "weight has", "rows"));
   TRY_ASSIGN(const auto width, narrow(op, Size::from_signed(columns), "weight"));
   TRY_ASSIGN(p.params.weight_pitch, narrow(op, Size::from_signed(weight.shape[1]), "weight"));
   if (bias) p.addend = op.read("addend", *bias);

@@ -220,10 +220,13 @@ Status set_width(Lowering& op, const Tensor& x, std::int64_t width, Out& out) {
   return op.set_shape(out, shape);
 }
 
-Status check_bias(const Lowering& op, const std::optional<Tensor>& bias, std::int64_t columns, std::string_view has) {
+Status check_bias(const Lowering& op, const std::optional<Tensor>& bias, std::int64_t columns,
+                  std::string_view there_are, std::string_view of_what) {
   if (!bias) return {};
   TRY(check_float(op, *bias));
-  if (bias->numel() < columns) return op.fail("bias has shape {}, but {}", bias->shape, has);
+  if (bias->numel() < columns) {
+    return op.fail("bias has shape {}, but {} {} {}", bias->shape, there_are, columns, of_what);
+  }
   return {};
 }
 

@@ -63,8 +63,9 @@ std::int64_t last_dim(const Tensor& t);
 Result<Product> product_of(Lowering& op, const Tensor& x, const Tensor& weight, std::int64_t depth);
 /// Out's shape is x's with `width` in the place of its last dimension.
 Status set_width(Lowering& op, const Tensor& x, std::int64_t width, Out& out);
-/// A bias for so many columns.
-Status check_bias(const Lowering& op, const std::optional<Tensor>& bias, std::int64_t columns, std::string_view has);
+/// A bias for so many columns; errors say "but {there_are} 7 {of_what}".
+Status check_bias(const Lowering& op, const std::optional<Tensor>& bias, std::int64_t columns,
+                  std::string_view there_are = "there are", std::string_view of_what = "columns");
 /// A count of elements that kernels reach with 32 bits.
 Result<std::uint32_t> narrow(const Lowering& op, Size count, std::string_view what);
 
