@@ -1,7 +1,8 @@
 """Embeds WGSL: embed_wgsl.py OUTPUT_HEADER WGSL_FILE...
 
 Each kernel and module becomes a nibble::Shader in nibble::wgsl. What lines that begin with `//!` mean is told in
-src/plan/shader.hpp.
+src/plan/shader.hpp. A module's `struct Params` becomes a C++ struct of the same layout: that of pad.wgsl is
+nibble::wgsl::PadParams.
 """
 
 import re
@@ -10,8 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 DIRECTIVE = re.compile(r"//! (\w+): (.+)")
+STRUCT = re.compile(r"struct (\w+) \{(.*?)\}", re.DOTALL)
+ARRAY = re.compile(r"array<(.+), (\d+)>")
+VECTOR = re.compile(r"vec([24])<(\w+)>")
+SCALARS = {"u32": "std::uint32_t", "i32": "std::int32_t", "f32": "float"}
 HEAD = """// Made from .wgsl files by scripts/embed_wgsl.py.
 #pragma once
+
+#include <array>
+#include <cstdint>
 
 #include "plan/shader.hpp"
 
@@ -67,9 +75,54 @@ def text(body: list[str]) -> str:
     return "\n".join(line for line in lines if line) + "\n"
 
 
+class ParamsWriter:
+    """C++ for a module's `struct Params` and the structs that it is made of, each with the layout of a uniform block.
+    Gaps are members too, so that equal parameters are equal bytes."""
+
+    def __init__(self, module: Module) -> None:
+        self.where = module.where
+        self.structs = dict(STRUCT.findall(text(module.body)))
+        self.lines: list[str] = []
+        if "Params" in self.structs:
+            words_of_name = module.name.removesuffix("_params").split("_")
+            self.write("Params", "".join(map(str.capitalize, words_of_name)) + "Params")
+
+    def write(self, wgsl: str, cpp: str) -> int:
+        """Its size."""
+        members, at = [], 0
+        for name, kind in re.findall(r"(\w+): (.+),\n", self.structs[wgsl]):
+            type_name, size, align = self.type_of(kind)
+            if gap := -at % align:
+                members.append(f"  std::array<std::uint32_t, {gap // 4}> before_{name}{{}};")
+            members.append(f"  {type_name} {name}{{}};")
+            at += gap + size
+        self.lines.extend([f"struct {cpp} {{", *members, "};", f"static_assert(sizeof({cpp}) == {at});"])
+        return at
+
+    def type_of(self, kind: str) -> tuple[str, int, int]:
+        """Name, size and alignment."""
+        if kind in SCALARS:
+            return SCALARS[kind], 4, 4
+        if vector := VECTOR.fullmatch(kind):
+            lanes = int(vector[1])
+            return f"std::array<{SCALARS[vector[2]]}, {lanes}>", 4 * lanes, 4 * lanes
+        array = ARRAY.fullmatch(kind)
+        if array and (vector := VECTOR.fullmatch(array[1])) and vector[1] == "4":
+            count = 4 * int(array[2])
+            return f"std::array<{SCALARS[vector[2]]}, {count}>", 4 * count, 16
+        if array and (ARRAY.fullmatch(array[1]) or array[1] in self.structs):
+            count = int(array[2])
+            if array[1] in self.structs:
+                element, size = array[1], self.write(array[1], array[1])
+            else:
+                element, size, _ = self.type_of(array[1])
+            return f"std::array<{element}, {count}>", size * count, 16
+        raise SystemExit(f"{self.where}: a parameter may not be of type {kind}")
+
+
 def declare(module: Module) -> list[str]:
     name = module.name
-    lines = []
+    lines = ParamsWriter(module).lines
     if module.uses:
         used = ", ".join(f"&{one}" for one in module.uses)
         lines.append(f"inline constexpr const Shader* {name}_uses[] = {{{used}}};")

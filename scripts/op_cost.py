@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Prints what an op costs: op_cost.py NIBBLE_COMMAND
 
-Lines of C++ in src/ops for each row of its tables, the longest files, and who is a friend of whom. It fails where a
-file is too long or a class has a friend that is no comparison.
+Lines of C++ in src/ops for each row of its tables, the longest files, and who is a friend of whom. It fails where ops
+cost more than they may, a file is too long, or a class has a friend that is no comparison.
 """
 
 import json
@@ -14,8 +14,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 OPS = ROOT / "src" / "ops"
-GOAL_PER_OP = 30
-GOAL_PER_OTHER_OP = 42
+MOST_PER_OP = 30
+MOST_PER_OTHER_OP = 42
 MOST_LINES_OF_A_FILE = 400
 # All rows of this folder are one kernel and an expression each: they make the average look good.
 CHEAP = "elementwise"
@@ -71,11 +71,12 @@ def main() -> None:
         print(f"{folder:<12} {count:5}  {rows[folder]:3}  {count / rows[folder] if rows[folder] else 0:12.1f}")
     others = (lines.total() - lines[CHEAP], rows.total() - rows[CHEAP])
     for what, (total, ops), most in (
-        ("all ops", (lines.total(), rows.total()), GOAL_PER_OP),
-        (f"without {CHEAP}", others, GOAL_PER_OTHER_OP),
+        ("all ops", (lines.total(), rows.total()), MOST_PER_OP),
+        (f"without {CHEAP}", others, MOST_PER_OTHER_OP),
     ):
-        missed = f", missed by {total - most * ops} lines" if total > most * ops else ""
-        print(f"{what}: {total} lines, {ops} ops, {total / ops:.1f} lines per op; the goal is {most}{missed}")
+        print(f"{what}: {total} lines, {ops} ops, {total / ops:.1f} lines per op; at most {most}")
+        if total > most * ops:
+            complaints.append(f"{what} cost {total / ops:.1f} lines per op, at most {most}")
 
     longest = sorted(((count_lines(path), path.relative_to(ROOT)) for path in list_sources()), reverse=True)
     print("longest files")

@@ -5,18 +5,6 @@
 
 namespace nibble::ops {
 
-inline bool is_float(DType dtype) { return dtype == DType::f32 || dtype == DType::f16; }
-
-inline Status check_float(const Lowering& op, const Tensor& tensor) {
-  if (is_float(tensor.dtype)) return {};
-  return op.fail("{} must be float32 or float16, but it is {}", tensor.arg, tensor.dtype);
-}
-
-inline Status check_floats(const Lowering& op, std::initializer_list<const Tensor*> tensors) {
-  for (const auto* t : tensors) TRY(check_float(op, *t));
-  return {};
-}
-
 /// As op.fail(), for a position that the caller gave.
 template <class... Args>
 [[nodiscard]] std::unexpected<Error> fail_range(const Lowering& op, fmt::format_string<Args...> text, Args&&... args) {
@@ -26,11 +14,15 @@ template <class... Args>
 }
 
 /// A number that is known to fit.
-inline std::uint32_t narrow(std::int64_t value) { return static_cast<std::uint32_t>(value); }
+template <class T>
+constexpr std::uint32_t narrow(T value) {
+  return static_cast<std::uint32_t>(value);
+}
 
 /// Four elements are a quad, and a thread's work in most kernels.
-inline std::uint32_t quads_of(const Shape& shape) {
-  return static_cast<std::uint32_t>(Size::of(shape).div_up(4).unchecked());
-}
+inline std::uint32_t quads_of(const Shape& shape) { return narrow(Size::of(shape).div_up(4).unchecked()); }
+
+/// An override that is one or the other.
+constexpr double flag(bool is_so) { return is_so ? 1 : 0; }
 
 }  // namespace nibble::ops

@@ -39,6 +39,24 @@ Status Lowering::argument(std::size_t index, Tensors& out) const {
   return {};
 }
 
+Status Lowering::argument(std::size_t index, Ids& out) const {
+  TRY(argument(index, static_cast<Tensor&>(out)));
+  if (out.dtype != DType::i32) return fail("{} must be int32, but it is {}", out.arg, out.dtype);
+  return {};
+}
+
+Status Lowering::check_float(const Tensor& tensor) const {
+  if (is_float(tensor.dtype)) return {};
+  return fail("{} must be float32 or float16, but it is {}", tensor.arg, tensor.dtype);
+}
+
+Status Lowering::check_float(const Tensors& tensors) const {
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors.has(i)) TRY(check_float(tensors[i]));
+  }
+  return {};
+}
+
 Status Lowering::argument(std::size_t index, std::string_view& out) const {
   const auto* text = std::get_if<std::string>(&value(index));
   if (text == nullptr) return wrong_kind(index, "a string");

@@ -34,7 +34,7 @@ struct Columns : Sharded {
 
 /// A tensor that the op changes in place.
 struct State : Tensor {};
-/// Indices into another tensor.
+/// Indices into another tensor: int32.
 struct Ids : Tensor {};
 /// A tensor whose elements the host reads before every call.
 struct HostInts : Tensor {};
@@ -112,6 +112,12 @@ class Outs : public Tensors {
   Out operator[](std::size_t i) const { return {Tensors::operator[](i)}; }
 };
 
+/// A tensor, or several, of float32 or float16: any of the above.
+template <class T>
+struct Float : T {};
+
+constexpr bool is_float(DType dtype) { return dtype == DType::f32 || dtype == DType::f16; }
+
 /// An argument that does not matter to Nibble (a memory format, a device).
 struct Ignored {};
 
@@ -158,6 +164,8 @@ template <>
 inline constexpr Role role_of<Outs> = Role::outs;
 template <>
 inline constexpr Role role_of<SymIntOut> = Role::integer_out;
+template <class T>
+inline constexpr Role role_of<Float<T>> = role_of<T>;
 template <class T>
 inline constexpr Role role_of<std::optional<T>> = role_of<T>;
 

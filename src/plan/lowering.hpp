@@ -145,7 +145,13 @@ class Lowering {
   Status argument(std::size_t index, SymIntOut& out) const;
   Status argument(std::size_t index, std::string_view& out) const;
   Status argument(std::size_t index, Tensors& out) const;
+  Status argument(std::size_t index, Ids& out) const;
   static Status argument(std::size_t, Ignored&) { return {}; }
+  template <class T>
+  Status argument(std::size_t index, Float<T>& out) const {
+    TRY(argument(index, static_cast<T&>(out)));
+    return check_float(out);
+  }
   template <class T>
   Status argument(std::size_t index, std::optional<T>& out) const {
     if (std::holds_alternative<Null>(value(index))) return {};
@@ -157,6 +163,8 @@ class Lowering {
   ValueId id(std::size_t index) const { return planned_.graph.nodes[node_].args[index]; }
   const Value& value(std::size_t index) const { return planned_.graph.values[id(index)]; }
   Status read_ints(std::size_t index, bool may_live, Ints& out) const;
+  Status check_float(const Tensor& tensor) const;
+  Status check_float(const Tensors& tensors) const;
   std::unexpected<Error> wrong_kind(std::size_t index, std::string_view wanted) const;
   const StorageEntry& entry(const Tensor& tensor) const {
     return planned_.storage.entries[planned_.storage.entry_of[tensor.id]];

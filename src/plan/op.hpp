@@ -6,6 +6,7 @@
 
 #include "graph/note.hpp"
 #include "graph/signature.hpp"
+#include "plan/inline_vector.hpp"
 #include "plan/shader.hpp"
 #include "plan/variant.hpp"
 
@@ -34,7 +35,7 @@ struct Op {
 struct Family {
   std::string_view name;
   std::span<const Op> ops;
-  std::span<const Choice* const> choices{};
+  InlineVector<const Choice*, 4> choices{};
 };
 
 using Registry = std::span<const Family>;

@@ -40,7 +40,7 @@ struct Facts {
 
 enum class Adapters : std::uint8_t { any, cpu, gpu };
 
-/// A condition on facts and devices.
+/// A condition on facts and devices; empty, it is met everywhere.
 struct When {
   static constexpr std::uint64_t kAny = std::numeric_limits<std::uint64_t>::max();
 
@@ -64,6 +64,7 @@ struct Tile {
   std::uint32_t threads = 1;  ///< of a workgroup, where it must have so many
 };
 
+/// A row of a table: {name, right where, best where, tile, shader, why}.
 struct Variant {
   std::string_view name;
   When right{};  ///< where its results are right

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "ops/registry.hpp"
-#include "ops/strides.hpp"
+#include "ops/elementwise/strides.hpp"
 #include "support/planning.hpp"
 
 namespace nibble {

@@ -127,7 +127,7 @@ TEST(Linear, names_wrong_arguments) {
   {
     auto l = linear_q4({2, 64}, 8, 32);
     l.b.graph.nodes[0].args[4] = l.b.constant(DType::f32, {7});
-    EXPECT_TRUE(fails_with(plan_of(l.b), "bias has shape [7], but there are 8 columns"));
+    EXPECT_TRUE(fails_with(plan_of(l.b), "bias has shape [7], but weights has 8 rows"));
   }
   {
     // A pass makes two nodes of it; the sentence names the one that the program has.

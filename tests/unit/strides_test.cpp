@@ -1,4 +1,4 @@
-#include "ops/strides.hpp"
+#include "ops/elementwise/strides.hpp"
 
 #include <gtest/gtest.h>
 

@@ -13,37 +13,6 @@ namespace {
 
 constexpr std::int64_t kLargestSize = 256;
 
-struct AttentionParams {
-  std::uint32_t batch = 1;
-  std::uint32_t key_heads = 1;
-  std::uint32_t group = 1;  ///< heads that share a key head
-  std::uint32_t rows = 0;
-  std::uint32_t keys = 0;
-  std::uint32_t size = 0;   ///< elements per row
-  std::uint32_t tiles = 1;  ///< workgroups that share a key head and a part
-  std::uint32_t parts = 1;
-  std::uint32_t part_keys = 0;
-  std::uint32_t causal = 0;
-  std::uint32_t first = 0;
-  float scale = 1;
-  std::uint32_t quads = 0;  ///< vec4s per row
-  std::uint32_t in_parts = 0;
-  std::uint32_t lanes_per_row = 0;
-  std::uint32_t pad = 0;
-  std::array<std::uint32_t, 4> query_strides{};  ///< of batch, head and row
-  std::array<std::uint32_t, 4> key_strides{};
-  std::array<std::uint32_t, 4> mask_strides{};  ///< also of the keys
-};
-
-struct MergeParams {
-  std::uint32_t quads = 0;
-  std::uint32_t count = 0;
-  std::uint32_t size = 0;
-  std::uint32_t parts = 0;
-  std::uint32_t keys = 0;
-  std::uint32_t row_quads = 0;
-};
-
 /// Where batch, heads and rows are among the dimensions of a tensor whose last ones are the elements of rows.
 struct Axes {
   std::size_t heads;
@@ -65,27 +34,17 @@ struct Attention {
   std::optional<Tensor> mask;
   Out out;
   Axes axes{};
-  AttentionParams params{};
+  wgsl::AttentionParams params{.parts = 1};
 };
 
 // On a CPU adapter a barrier is a context switch of every lane, and workgroup memory is just memory: threads work
 // alone.
 constexpr Variant kVariants[] = {
-    {.name = "row",
-     .right = {.max_rows = 1},
-     .best = {.adapters = Adapters::cpu},
-     .tile = {1, 1, 8},
-     .shader = &wgsl::attention_row,
-     .why = "one row is all that shares a key head: three idle ones of four would cost"},
-    {.name = "rows",
-     .best = {.adapters = Adapters::cpu},
-     .tile = {4, 1, 8},
-     .shader = &wgsl::attention_rows,
-     .why = "a thread loads a key once for four rows, with no barrier"},
-    {.name = "tile",
-     .tile = {8, 1, 64},
-     .shader = &wgsl::attention_tile,
-     .why = "a workgroup reads a key once for eight rows"},
+    Variant("row", {.max_rows = 1}, {Adapters::cpu}, {1, 1, 8}, &wgsl::attention_row,
+            "one row is all that shares a key head: three idle ones of four would cost"),
+    Variant("rows", {}, {Adapters::cpu}, {4, 1, 8}, &wgsl::attention_rows,
+            "a thread loads a key once for four rows, with no barrier"),
+    Variant("tile", {}, {}, {8, 1, 64}, &wgsl::attention_tile, "a workgroup reads a key once for eight rows"),
 };
 
 /// How a variant shares out the keys. Parts are few on a CPU adapter, for merging them is not free.
@@ -101,8 +60,8 @@ constexpr std::array<Split, std::size(kVariants)> kSplits{
 constexpr std::uint32_t kDirect = 1;  // keys are not split, and rows can be written by themselves
 
 constexpr Variant kKeys[] = {
-    {.name = "whole", .right = {.traits = kDirect}, .why = "there are rows enough to fill the device"},
-    {.name = "parts", .why = "keys are cut into parts that a second dispatch merges"},
+    Variant("whole", {.traits = kDirect}, {}, {}, {}, "there are rows enough to fill the device"),
+    Variant("parts", {}, {}, {}, {}, "keys are cut into parts that a second dispatch merges"),
 };
 
 constexpr Choice kAttentionChoice{"attention", kVariants};
@@ -134,40 +93,35 @@ Status run_rows(Lowering& op, Attention& a, const Variant& variant, const Buffer
 
 Status run_merge(Lowering& op, const Attention& a, const Scratch& parts) {
   const auto& p = a.params;
-  const MergeParams params{.quads = quads_of(a.out.shape),
-                           .count = static_cast<std::uint32_t>(Size::of(a.out.shape).unchecked()),
-                           .size = p.size,
-                           .parts = p.parts,
-                           .keys = p.keys,
-                           .row_quads = p.quads};
+  const auto quads = quads_of(a.out.shape);
+  const wgsl::AttentionMergeParams params{quads, narrow(a.out.numel()), p.size, p.parts, p.keys, p.quads};
   return op.dispatch({.shader = wgsl::attention_merge,
                       .bind = {parts.read("partial", Elem::f32), op.write("result", a.out)},
                       .params = params,
-                      .threads = params.quads,
-                      .overrides = {{"ALIGNED", is_aligned(a) ? 1.0 : 0.0}}});
+                      .threads = quads,
+                      .overrides = {{"ALIGNED", flag(is_aligned(a))}}});
 }
 
 /// Cuts the keys of this call into parts, as few as fill the device.
-void split_keys(AttentionParams& p, const Split& split, std::uint32_t tile) {
-  p.tiles = static_cast<std::uint32_t>((Size(p.rows) * p.group).div_up(tile).unchecked());
+void split_keys(wgsl::AttentionParams& p, const Split& split, std::uint32_t tile) {
+  p.tiles = narrow((Size(p.rows) * p.group).div_up(tile).unchecked());
   const std::uint64_t tiles = std::max<std::uint64_t>(1, std::uint64_t{p.batch} * p.key_heads * p.tiles);
   const auto most = std::max<std::uint64_t>(1, p.keys / split.part_keys);
   const auto parts = std::clamp<std::uint64_t>(split.units / tiles, 1, most);
-  p.part_keys = static_cast<std::uint32_t>(Size(p.keys).div_up(parts).align_up(split.step).unchecked());
-  p.parts = std::max(1U, static_cast<std::uint32_t>(Size(p.keys).div_up(std::max(1U, p.part_keys)).unchecked()));
+  p.part_keys = narrow(Size(p.keys).div_up(parts).align_up(split.step).unchecked());
+  p.parts = std::max(1U, narrow(Size(p.keys).div_up(std::max(1U, p.part_keys)).unchecked()));
 }
 
 /// What never changes from call to call.
 Status check(const Lowering& op, Attention& a) {
   for (const Tensor* t : {&a.query, &a.key, &a.value, static_cast<Tensor*>(&a.out)}) {
-    TRY(check_float(op, *t));
     if (t->rank() != 4) return op.fail("{} must have 4 dimensions, but its shape is {}", t->arg, t->shape);
   }
-  if (a.mask) TRY(check_float(op, *a.mask));
   const Shape& q = a.query.shape;
   const Shape& k = a.key.shape;
-  if (q[3] < 1 || q[3] > kLargestSize)
+  if (q[3] < 1 || q[3] > kLargestSize) {
     return op.fail("heads have {} elements, but 1 to {} are supported", q[3], kLargestSize);
+  }
   if (q[3] != op.bound(a.query)[3]) {
     return op.fail("heads have {} elements, but the program is made for {}", q[3], op.bound(a.query)[3]);
   }
@@ -252,10 +206,10 @@ Status see_cache(const Lowering& op, Attention& a, std::int64_t start, std::opti
   return read_mask(op, a);
 }
 
-Status sdpa_with_kv_cache(Lowering& op, const Tensor& query, const Tensor& key, const Tensor& value,
-                          const State& key_cache, const State& value_cache, LiveInt start, Ignored,
-                          const std::optional<Tensor>& mask, Ignored, std::optional<bool> is_causal,
-                          std::optional<Number> scale, Out& out) {
+Status sdpa_with_kv_cache(Lowering& op, const Float<Tensor>& query, const Float<Tensor>& key,
+                          const Float<Tensor>& value, const Float<State>& key_cache, const Float<State>& value_cache,
+                          LiveInt start, Ignored, const std::optional<Float<Tensor>>& mask, Ignored,
+                          std::optional<bool> is_causal, std::optional<Number> scale, Float<Out>& out) {
   Attention a{.query = query, .key = key_cache, .value = value_cache, .mask = mask, .out = out, .axes = kCacheAxes};
   TRY(check(op, a));
   if (!(key.shape == value.shape) || key.shape[1] != query.shape[1]) {
@@ -269,17 +223,17 @@ Status sdpa_with_kv_cache(Lowering& op, const Tensor& query, const Tensor& key, 
   return attend(op, a, scale);
 }
 
-Status custom_sdpa(Lowering& op, const Tensor& query, const Tensor& key_cache, const Tensor& value_cache, LiveInt start,
-                   const std::optional<Tensor>& mask, Ignored, std::optional<bool> is_causal,
-                   std::optional<Number> scale, Out& out) {
+Status custom_sdpa(Lowering& op, const Float<Tensor>& query, const Float<Tensor>& key_cache,
+                   const Float<Tensor>& value_cache, LiveInt start, const std::optional<Float<Tensor>>& mask, Ignored,
+                   std::optional<bool> is_causal, std::optional<Number> scale, Float<Out>& out) {
   Attention a{.query = query, .key = key_cache, .value = value_cache, .mask = mask, .out = out, .axes = kCacheAxes};
   TRY(check(op, a));
   TRY(see_cache(op, a, start, is_causal));
   return attend(op, a, scale);
 }
 
-Status sdpa(Lowering& op, const Tensor& q, const Tensor& k, const Tensor& v, const std::optional<Tensor>& mask,
-            std::optional<Number> scale, Out& out) {
+Status sdpa(Lowering& op, const Float<Tensor>& q, const Float<Tensor>& k, const Float<Tensor>& v,
+            const std::optional<Float<Tensor>>& mask, std::optional<Number> scale, Float<Out>& out) {
   Attention a{.query = q, .key = k, .value = v, .mask = mask, .out = out, .axes = kHeadAxes};
   TRY(check(op, a));
   a.params.keys = narrow(k.shape[2]);
@@ -301,10 +255,8 @@ constexpr Op kOps[] = {
         "in torch"),
 };
 
-constexpr const Choice* kChoices[] = {&kAttentionChoice, &kKeysChoice};
-
 }  // namespace
 
-const Family kAttention{"attention", kOps, kChoices};
+const Family kAttention{"attention", kOps, {&kAttentionChoice, &kKeysChoice}};
 
 }  // namespace nibble::ops

@@ -1,8 +1,7 @@
 #include "ops/attention/cache.hpp"
 
-#include "ops/elementwise/elementwise.hpp"
 #include "ops/families.hpp"
-#include "wgsl.hpp"
+#include "ops/move/move.hpp"
 
 namespace nibble::ops {
 
@@ -27,43 +26,31 @@ Status check_cache_write(Lowering& op, const Tensor& value, const State& cache, 
 
 Status write_caches(Lowering& op, const Tensor* key, const State* key_cache, const Tensor& value,
                     const State& value_cache, std::int64_t start) {
-  struct WriteParams {
-    std::uint32_t quads;
-    std::uint32_t row;
-    std::uint32_t rows;
-    std::uint32_t first;
-    std::uint32_t cache_rows;
-  };
   // The caches' shape, which never changes, settles that of the rows.
-  const Size row = Size::from_signed(value_cache.shape[2]) * Size::from_signed(value_cache.shape[3]);
-  const bool is_aligned = row.unchecked() % 4 == 0;
+  const auto row = narrow(value_cache.shape[2] * value_cache.shape[3]);
+  const bool is_aligned = row % 4 == 0;
   std::uint64_t quads = quads_of(value.shape);
   if (!is_aligned && quads > 0) {
-    const auto begin = static_cast<std::uint64_t>(start) * row.unchecked();
-    const auto end =
-        (static_cast<std::uint64_t>((value.shape[0] - 1) * value_cache.shape[1] + start + value.shape[1])) *
-        row.unchecked();
-    quads = (end + 3) / 4 - begin / 4;
+    const auto end = (value.shape[0] - 1) * value_cache.shape[1] + start + value.shape[1];
+    quads = (static_cast<std::uint64_t>(end) * row + 3) / 4 - static_cast<std::uint64_t>(start) * row / 4;
   }
   Bindings bind{op.read("value", value), op.update("value_cache", value_cache)};
   if (key != nullptr) {
     bind.push_back(op.read("key", *key));
     bind.push_back(op.update("key_cache", *key_cache));
   }
-  return op.dispatch(
-      {.shader = wgsl::cache_write,
-       .bind = bind,
-       .params = WriteParams{static_cast<std::uint32_t>(quads), static_cast<std::uint32_t>(row.unchecked()),
-                             narrow(value.shape[1]), narrow(start), narrow(value_cache.shape[1])},
-       .threads = (key != nullptr ? 2 : 1) * quads,
-       .overrides = {{"ALIGNED", is_aligned ? 1.0 : 0.0}},
-       .slots = {{"caches", key != nullptr ? wgsl::two_caches : wgsl::one_cache}}});
+  return op.dispatch({.shader = wgsl::cache_write,
+                      .bind = bind,
+                      .params = wgsl::CacheWriteParams{narrow(quads), row, narrow(value.shape[1]), narrow(start),
+                                                       narrow(value_cache.shape[1])},
+                      .threads = (key != nullptr ? 2 : 1) * quads,
+                      .overrides = {{"ALIGNED", flag(is_aligned)}},
+                      .slots = {{"caches", key != nullptr ? wgsl::two_caches : wgsl::one_cache}}});
 }
 
 namespace {
 
-Status update_cache(Lowering& op, const Tensor& value, const State& cache, LiveInt start, View& out) {
-  TRY(check_floats(op, {&value, &cache}));
+Status update_cache(Lowering& op, const Float<Tensor>& value, const Float<State>& cache, LiveInt start, View& out) {
   TRY(check_cache_write(op, value, cache, start));
   TRY(write_caches(op, nullptr, nullptr, value, cache, start));
   // The output stands for the cache. The exporter gives it one element where nobody reads it.

@@ -8,15 +8,6 @@
 namespace nibble::ops {
 namespace {
 
-/// The last lane of each is something that all targets share (see the kernel).
-struct RotaryParams {
-  std::array<std::uint32_t, 4> quads{};
-  std::array<std::uint32_t, 4> first{};
-  std::array<std::uint32_t, 4> heads{};
-  std::array<std::uint32_t, 4> skip{};
-  std::array<std::uint32_t, 4> counts{};
-};
-
 /// Kernels are planned for the size of the program's heads and tables.
 Status check_last_dim(const Lowering& op, const Tensor& t) {
   const auto& bound = op.bound(t);
@@ -36,41 +27,37 @@ struct Rotation {
   /// Whole vec4s turn together.
   bool by_quads() const { return size % 4 == 0 && width % (halves ? 8 : 4) == 0; }
 
-  RotaryParams params() const {
-    RotaryParams p;
-    p.quads[3] = narrow(size);
-    p.first[3] = narrow(width);
-    p.heads[3] = narrow(positions);
-    p.skip[3] = narrow(first_row);
-    return p;
+  wgsl::RotaryParams params() const {
+    return {
+        {0, 0, 0, narrow(size)}, {0, 0, 0, narrow(width)}, {0, 0, 0, narrow(positions)}, {0, 0, 0, narrow(first_row)}};
   }
 };
 
 /// Target `which` takes `count` elements from element `begin` of its buffer on.
-void add_target(RotaryParams& p, std::size_t which, std::uint64_t begin, std::uint64_t count, std::int64_t heads) {
-  p.first[which] = static_cast<std::uint32_t>(begin / 4);
-  p.skip[which] = static_cast<std::uint32_t>(begin % 4);
-  p.counts[which] = static_cast<std::uint32_t>(count);
-  p.quads[which] = static_cast<std::uint32_t>(count == 0 ? 0 : (begin % 4 + count + 3) / 4);
+void add_target(wgsl::RotaryParams& p, std::size_t which, std::uint64_t begin, std::uint64_t count,
+                std::int64_t heads) {
+  p.first[which] = narrow(begin / 4);
+  p.skip[which] = narrow(begin % 4);
+  p.counts[which] = narrow(count);
+  p.quads[which] = narrow(count == 0 ? 0 : (begin % 4 + count + 3) / 4);
   p.heads[which] = narrow(heads);
 }
 
-std::uint64_t threads_of(const RotaryParams& p) { return std::uint64_t{p.quads[0]} + p.quads[1] + p.quads[2]; }
+std::uint64_t threads_of(const wgsl::RotaryParams& p) { return std::uint64_t{p.quads[0]} + p.quads[1] + p.quads[2]; }
 
-Kernel kernel(const Rotation& r, const RotaryParams& params, const Bindings& bind, const Shader& sources,
+Kernel kernel(const Rotation& r, const wgsl::RotaryParams& params, const Bindings& bind, const Shader& sources,
               const Shader& targets, const Shader& tables) {
   return {.shader = wgsl::rotary,
           .bind = bind,
           .params = params,
           .threads = threads_of(params),
-          .overrides = {{"HALVES", r.halves ? 1.0 : 0.0}, {"QUADS", r.by_quads() ? 1.0 : 0.0}},
+          .overrides = {{"HALVES", flag(r.halves)}, {"QUADS", flag(r.by_quads())}},
           .slots = {{"sources", sources}, {"targets", targets}, {"tables", tables}}};
 }
 
 /// Checks the tables and says how `x` [batch, positions, heads, size] turns by them.
 Result<Rotation> rotation_of(const Lowering& op, const Tensor& x, const Tensor& cosines, const Tensor& sines,
                              std::int64_t start, std::string_view start_arg, bool halves) {
-  TRY(check_floats(op, {&x, &cosines, &sines}));
   if (x.rank() != 4) return op.fail("{} must have 4 dimensions, but its shape is {}", x.arg, x.shape);
   if (cosines.rank() == 0 || !(cosines.shape == sines.shape)) {
     return op.fail("{} has shape {} and {} has {}, but they must be tables of one shape", cosines.arg, cosines.shape,
@@ -98,18 +85,16 @@ Status rotate_pair(Lowering& op, const Tensor& xq, const Tensor& xk, const Tenso
                    std::int64_t start, const Outs& outs, bool halves) {
   if (outs.size() != 2) return op.fail("has {} outputs, but it must have 2", outs.size());
   TRY_ASSIGN(const auto r, rotation_of(op, xq, cosines, sines, start, "start_pos", halves));
-  TRY(check_floats(op, {&xk}));
   if (xk.rank() != 4 || xk.shape[0] != xq.shape[0] || xk.shape[1] != xq.shape[1] || xk.shape[3] != xq.shape[3]) {
     return op.fail("xq has shape {}, but xk has {}", xq.shape, xk.shape);
   }
-  RotaryParams params = r.params();
+  auto params = r.params();
   Bindings bind{};
   std::uint32_t count = 0;
   for (std::size_t i = 0; i < 2; ++i) {
     if (!outs.has(i)) continue;
     const Tensor& x = i == 0 ? xq : xk;
     Out out = outs[i];
-    TRY(check_float(op, out));
     TRY(op.set_shape(out, x.shape));
     add_target(params, count, 0, Size::of(x.shape).unchecked(), x.shape[2]);
     bind.push_back(op.read(count == 0 ? "x" : "y", x));
@@ -122,18 +107,18 @@ Status rotate_pair(Lowering& op, const Tensor& xq, const Tensor& xk, const Tenso
                             count == 2 ? wgsl::two_targets : wgsl::one_target, wgsl::two_tables));
 }
 
-Status apply_rotary_emb(Lowering& op, const Tensor& xq, const Tensor& xk, const Tensor& cosines, const Tensor& sines,
-                        const Outs& outs) {
+Status apply_rotary_emb(Lowering& op, const Float<Tensor>& xq, const Float<Tensor>& xk, const Float<Tensor>& cosines,
+                        const Float<Tensor>& sines, const Float<Outs>& outs) {
   return rotate_pair(op, xq, xk, cosines, sines, 0, outs, false);
 }
 
-Status apply_rotary_emb_hf(Lowering& op, const Tensor& xq, const Tensor& xk, const Tensor& cosines, const Tensor& sines,
-                           LiveInt start, const Outs& outs) {
+Status apply_rotary_emb_hf(Lowering& op, const Float<Tensor>& xq, const Float<Tensor>& xk, const Float<Tensor>& cosines,
+                           const Float<Tensor>& sines, LiveInt start, const Float<Outs>& outs) {
   return rotate_pair(op, xq, xk, cosines, sines, start, outs, true);
 }
 
-Status apply_rotary_emb_interleaved(Lowering& op, const Tensor& x, const Tensor& frequencies, Out& out) {
-  TRY(check_floats(op, {&x, &frequencies, &out}));
+Status apply_rotary_emb_interleaved(Lowering& op, const Float<Tensor>& x, const Float<Tensor>& frequencies,
+                                    Float<Out>& out) {
   if (x.rank() != 3) return op.fail("x must have 3 dimensions, but its shape is {}", x.shape);
   if (x.shape[2] % 2 != 0) return op.fail("x has {} channels, but they must be pairs", x.shape[2]);
   if (frequencies.numel() != x.shape[1] * x.shape[2]) {
@@ -143,27 +128,27 @@ Status apply_rotary_emb_interleaved(Lowering& op, const Tensor& x, const Tensor&
   TRY(check_last_dim(op, x));
   TRY(op.set_shape(out, x.shape));
   const Rotation r{.size = x.shape[2], .width = x.shape[2], .positions = x.shape[1]};
-  RotaryParams params = r.params();
+  auto params = r.params();
   add_target(params, 0, 0, Size::of(x.shape).unchecked(), 1);
   return op.dispatch(kernel(r, params, {op.read("x", x), op.read("frequencies", frequencies), op.write("x_out", out)},
                             wgsl::one_source, wgsl::one_target, wgsl::one_table));
 }
 
-Status rope_update_cache(Lowering& op, const Tensor& xq, const Tensor& xk, const Tensor& value, const Tensor& cosines,
-                         const Tensor& sines, const State& key_cache, const State& value_cache, LiveInt start,
-                         LiveInt table_start, bool halves, Out& out) {
+Status rope_update_cache(Lowering& op, const Float<Tensor>& xq, const Float<Tensor>& xk, const Float<Tensor>& value,
+                         const Float<Tensor>& cosines, const Float<Tensor>& sines, const Float<State>& key_cache,
+                         const Float<State>& value_cache, LiveInt start, LiveInt table_start, bool halves,
+                         Float<Out>& out) {
   // First: of a position past the end, the tables show only that their slice came out short.
   TRY(check_cache_write(op, xk, key_cache, start));
   TRY(check_cache_write(op, value, value_cache, start));
   TRY_ASSIGN(const auto r, rotation_of(op, xq, cosines, sines, table_start, "rope_start", halves));
-  TRY(check_floats(op, {&xk, &value, &key_cache, &value_cache, &out}));
   if (xq.shape[0] != 1 || xk.rank() != 4 || !(xk.shape == Shape{1, r.positions, xk.shape[2], r.size}) ||
       !(value.shape == xk.shape)) {
     return op.fail("xq has shape {}, xk {} and value {}, but they must agree and have a batch of 1", xq.shape, xk.shape,
                    value.shape);
   }
   TRY(op.set_shape(out, xq.shape));
-  RotaryParams params = r.params();
+  auto params = r.params();
   const std::uint64_t row = Size::from_signed(xk.shape[2] * r.size).unchecked();
   const std::uint64_t begin = row * static_cast<std::uint64_t>(start);
   const std::uint64_t count = row * static_cast<std::uint64_t>(r.positions);

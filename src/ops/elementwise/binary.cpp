@@ -104,10 +104,8 @@ constexpr Op kOps[] = {
     op<where>("aten.where.self", "condition, self, other -> out", "all three operands broadcast"),
 };
 
-constexpr const Choice* kChoices[] = {&kBroadcast};
-
 }  // namespace
 
-const Family kBinary{"binary", kOps, kChoices};
+const Family kBinary{"binary", kOps, {&kBroadcast}};
 
 }  // namespace nibble::ops

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/checks.hpp"
+#include "wgsl.hpp"
 
 namespace nibble::ops {
 namespace {
@@ -13,23 +14,10 @@ constexpr std::uint32_t kQuads = 2;     // the innermost run is whole quads
 constexpr std::uint32_t kRepeated = 4;  // some is smaller than the output where all are largest
 
 constexpr Variant kVariants[] = {
-    {.name = "same",
-     .right = {.traits = kWhole},
-     .best = {.none_of = kRepeated},
-     .why = "element i comes from element i"},
-    {.name = "quads",
-     .right = {.traits = kQuads},
-     .best = {.traits = kRepeated},
-     .why = "four neighbours are one vec4 of an operand, or one element of it"},
-    {.name = "elements", .why = "right for all shapes; where largest shapes agree, live ones nearly always do"},
-};
-
-struct BroadcastParams {
-  std::uint32_t quads = 0;
-  std::uint32_t rank = 0;
-  Alpha alpha{};
-  Dims sizes{};
-  std::array<Dims, 3> strides{};
+    Variant("same", {.traits = kWhole}, {.none_of = kRepeated}, {}, {}, "element i comes from element i"),
+    Variant("quads", {.traits = kQuads}, {.traits = kRepeated}, {}, {},
+            "four neighbours are one vec4 of an operand, or one element of it"),
+    Variant("elements", {}, {}, {}, {}, "right for all shapes; where largest shapes agree, live ones nearly always do"),
 };
 
 /// A dimension that a fixed operand has makes the output's, unless it is one.
@@ -47,7 +35,7 @@ Kernel broadcast_kernel(Lowering& op, const Shader& shader, std::initializer_lis
                         const Out& out, const Alpha& alpha) {
   constexpr std::array<std::string_view, 3> kNames{"a", "b", "c"};
   constexpr std::array<std::string_view, 3> kOnes{"A_ONE", "B_ONE", "C_ONE"};
-  BroadcastParams params{.quads = quads_of(out.shape), .alpha = alpha};
+  wgsl::BroadcastParams params{.quads = quads_of(out.shape), .alpha = alpha.alpha, .alpha_int = alpha.alpha_int};
   std::array<Shape, 3> shapes;
   std::ranges::transform(operands, shapes.begin(), &Tensor::shape);
   params.rank = collapse_broadcast(out.shape, std::span(shapes).first(operands.size()), params.sizes, params.strides);
@@ -64,7 +52,7 @@ Kernel broadcast_kernel(Lowering& op, const Shader& shader, std::initializer_lis
   for (const Tensor* t : operands) {
     const bool is_one = op.bound(*t).numel() == 1;
     kernel.bind.push_back(op.read(kNames[i], *t));
-    kernel.overrides.push_back({kOnes[i++], is_one ? 1.0 : 0.0});
+    kernel.overrides.push_back({kOnes[i++], flag(is_one)});
     all_fixed = all_fixed && op.is_fixed(*t);
     has_quads = has_quads || makes_quads(op, *t);
     if (is_one) continue;

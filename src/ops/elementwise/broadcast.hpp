@@ -1,7 +1,7 @@
 // Operands that are repeated to the shape of the output, as broadcast.wgsl reads them.
 #pragma once
 
-#include "ops/strides.hpp"
+#include "ops/elementwise/strides.hpp"
 #include "plan/lowering.hpp"
 
 namespace nibble::ops {

@@ -7,9 +7,7 @@ struct Params {
   alpha: f32,
   alpha_int: i32,
   sizes: array<vec4<u32>, 2>,
-  a_strides: array<vec4<u32>, 2>,
-  b_strides: array<vec4<u32>, 2>,
-  c_strides: array<vec4<u32>, 2>,
+  strides: array<array<vec4<u32>, 2>, 3>,  // of a, b and c
 }
 @group(0) @binding(0) var<uniform> params: Params;
 
@@ -33,8 +31,8 @@ fn places_of(element: u32) -> vec3<u32> {
     let k = d - 1u;
     let size = params.sizes[k >> 2u][k & 3u];
     let above = rest / size;
-    at += (rest - above * size) * vec3<u32>(params.a_strides[k >> 2u][k & 3u], params.b_strides[k >> 2u][k & 3u],
-                                            params.c_strides[k >> 2u][k & 3u]);
+    at += (rest - above * size) * vec3<u32>(params.strides[0][k >> 2u][k & 3u], params.strides[1][k >> 2u][k & 3u],
+                                            params.strides[2][k >> 2u][k & 3u]);
     rest = above;
   }
   return at;
@@ -45,9 +43,9 @@ fn places(quad: u32) -> Places {
   if (READING == 1u) {
     let at = places_of(4u * quad);
     let k = max(params.rank, 1u) - 1u;
-    p.a = vec4<u32>(at.x, 0u, 0u, params.a_strides[k >> 2u][k & 3u]);
-    p.b = vec4<u32>(at.y, 0u, 0u, params.b_strides[k >> 2u][k & 3u]);
-    p.c = vec4<u32>(at.z, 0u, 0u, params.c_strides[k >> 2u][k & 3u]);
+    p.a = vec4<u32>(at.x, 0u, 0u, params.strides[0][k >> 2u][k & 3u]);
+    p.b = vec4<u32>(at.y, 0u, 0u, params.strides[1][k >> 2u][k & 3u]);
+    p.c = vec4<u32>(at.z, 0u, 0u, params.strides[2][k >> 2u][k & 3u]);
   }
   if (READING == 2u) {
     for (var lane = 0u; lane < 4u; lane++) {

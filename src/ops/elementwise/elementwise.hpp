@@ -31,10 +31,4 @@ Status unary(Lowering& op, const Tensor& self, Out& out, const Expression& expre
 Status binary(Lowering& op, const Tensor& a, const Tensor& b, Out& out, const Expression& expression,
               Gives gives = Gives::numbers, const Number& alpha = {1, true, 1});
 
-/// Element i of `out`, whose shape is set, becomes start + i * step.
-Status fill(Lowering& op, const Out& out, const Number& start, const Number& step = {0, true, 0});
-
-/// Converts or copies `in` to `out`, which has the same shape; nothing to do where both are one storage.
-Status convert(Lowering& op, const Tensor& in, const Out& out);
-
 }  // namespace nibble::ops

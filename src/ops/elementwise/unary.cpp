@@ -4,7 +4,7 @@
 
 #include "ops/elementwise/elementwise.hpp"
 #include "ops/families.hpp"
-#include "wgsl.hpp"
+#include "ops/move/move.hpp"
 
 namespace nibble::ops {
 namespace {
@@ -32,15 +32,8 @@ Status unary(Lowering& op, const Tensor& self, Out& out, const Expression& expre
              const UnaryNumbers& numbers) {
   TRY_ASSIGN(const bool ints, on_ints(op, {&self}, out, expression, gives));
   TRY(op.set_shape(out, self.shape));
-  struct UnaryParams {
-    std::uint32_t quads;
-    float x;
-    float y;
-    std::int32_t i;
-    std::int32_t j;
-  };
-  const UnaryParams params{quads_of(out.shape), static_cast<float>(numbers.x), static_cast<float>(numbers.y),
-                           saturated(numbers.x), saturated(numbers.y)};
+  const wgsl::UnaryParams params{quads_of(out.shape), static_cast<float>(numbers.x), static_cast<float>(numbers.y),
+                                 saturated(numbers.x), saturated(numbers.y)};
   const Shader& type = ints ? wgsl::unary_ints : gives == Gives::truth ? wgsl::unary_truth : wgsl::unary_floats;
   Kernel kernel{.shader = wgsl::unary,
                 .bind = {op.read("source", self), op.write("result", out)},

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "ops/elementwise/strides.hpp"
 #include "ops/families.hpp"
 #include "ops/move/move.hpp"
-#include "ops/strides.hpp"
 
 namespace nibble::ops {
 namespace {
@@ -17,7 +17,7 @@ struct Rows {
 
   /// Those along a dimension; a scalar counts as one.
   static Rows along(const Shape& shape, std::size_t dim) {
-    return shape.rank() == 0 ? Rows{1, 1} : Rows{shape[dim], contiguous_strides(shape)[dim]};
+    return shape.rank() == 0 ? Rows{1, 1} : Rows{shape[dim], Walk(shape).dims[dim].stride};
   }
 };
 
@@ -34,8 +34,8 @@ Status set_shape(Lowering& op, const Tensor& self, Out& out, const Walk& walk) {
 }
 
 /// The parameters of a kernel that walks through `ids` and looks them up in `rows`.
-WalkParams lookup_params(Lowering& op, const Walk& walk, const Tensor& ids, Rows rows, bool in_vectors) {
-  WalkParams params = walk_params(op, walk, in_vectors);
+wgsl::WalkParams lookup_params(Lowering& op, const Walk& walk, const Tensor& ids, Rows rows, bool in_vectors) {
+  wgsl::WalkParams params = walk_params(op, walk, in_vectors);
   params.rows = narrow(rows.count);
   params.row_stride = narrow(rows.stride / (in_vectors ? 4 : 1));
   params.node = op.node();
@@ -43,8 +43,8 @@ WalkParams lookup_params(Lowering& op, const Walk& walk, const Tensor& ids, Rows
   return params;
 }
 
-Kernel pick_kernel(Lowering& op, const Tensor& self, const BufferArg& ids, const Out& out, const WalkParams& params,
-                   const Shader& distance) {
+Kernel pick_kernel(Lowering& op, const Tensor& self, const BufferArg& ids, const Out& out,
+                   const wgsl::WalkParams& params, const Shader& distance) {
   return {.shader = wgsl::index,
           .bind = {moved(op.read("source", self)), ids.lanes(1), moved(op.write("result", out))},
           .params = params,
@@ -53,8 +53,9 @@ Kernel pick_kernel(Lowering& op, const Tensor& self, const BufferArg& ids, const
 }
 
 /// By one tensor of indices: the walk's other strides are those among them.
-Status pick(Lowering& op, const Tensor& self, const Tensor& ids, Rows rows, Out& out, const Walk& walk) {
+Status pick(Lowering& op, const Tensor& self, const Tensor& ids, Rows rows, Out& out, Walk walk) {
   TRY(set_shape(op, self, out, walk));
+  walk.merge();
   const bool in_vectors = walk.is_whole_vectors() && rows.stride % 4 == 0;
   Kernel kernel = pick_kernel(op, self, op.read("ids", ids), out, lookup_params(op, walk, ids, rows, in_vectors),
                               wgsl::row_of_index);
@@ -65,8 +66,9 @@ Status pick(Lowering& op, const Tensor& self, const Tensor& ids, Rows rows, Out&
 /// By several, whose shapes broadcast to `common`: first they are added up, in scratch memory, to how far each tuple of
 /// them leads.
 Status pick_by_tuples(Lowering& op, const Tensor& self, const Tensors& indices, const Shape& common, Out& out,
-                      const Walk& walk) {
+                      Walk walk) {
   TRY(set_shape(op, self, out, walk));
+  walk.merge();
   // Bounds need not broadcast, but no live size is larger than the largest of them.
   Shape most = common;
   for (std::size_t k = 0; k < indices.size(); ++k) {
@@ -80,13 +82,14 @@ Status pick_by_tuples(Lowering& op, const Tensor& self, const Tensors& indices, 
   for (std::size_t k = 0; k < indices.size(); ++k) {
     if (!indices.has(k)) continue;
     const Tensor ids = indices[k];
-    const auto strides = contiguous_strides(ids.shape);
+    const Walk own(ids.shape);
     const std::size_t added = common.rank() - ids.rank();
     Walk repeated;
     for (std::size_t i = 0; i < common.rank(); ++i) {
-      repeated.add(common[i], i < added || ids.shape[i - added] == 1 ? 0 : strides[i - added]);
+      repeated.add({common[i], i < added || ids.shape[i - added] == 1 ? 0 : own.dims[i - added].stride});
     }
-    WalkParams params = lookup_params(op, repeated, ids, Rows::along(self.shape, k), false);
+    repeated.merge();
+    wgsl::WalkParams params = lookup_params(op, repeated, ids, Rows::along(self.shape, k), false);
     params.is_first = std::exchange(is_first, false) ? 1 : 0;
     TRY(op.dispatch(
         {.shader = wgsl::index_distances,
@@ -120,12 +123,12 @@ Status index(Lowering& op, const Tensor& self, const Tensors& indices, Out& out)
 
   // The picked dimensions come where the indices are if those are neighbours, else in front.
   const std::size_t at = last - first + 1 == given ? first : 0;
-  const auto strides = contiguous_strides(self.shape);
-  const auto id_strides = contiguous_strides(common);
+  const Walk source(self.shape);
+  const Walk picked(common);
   Walk walk;
   for (std::size_t k = 0; k <= self.rank(); ++k) {
-    for (std::size_t i = 0; k == at && i < common.rank(); ++i) walk.add(common[i], 0, id_strides[i]);
-    if (k < self.rank() && (k >= indices.size() || !indices.has(k))) walk.add(self.shape[k], strides[k]);
+    for (std::size_t i = 0; k == at && i < common.rank(); ++i) walk.add({common[i], 0, picked.dims[i].stride});
+    if (k < self.rank() && (k >= indices.size() || !indices.has(k))) walk.add(source.dims[k]);
   }
   if (given == 1) return pick(op, self, indices[first], Rows::along(self.shape, first), out, walk);
   return pick_by_tuples(op, self, indices, common, out, walk);
@@ -137,17 +140,11 @@ Status index_select(Lowering& op, const Tensor& self, std::int64_t dim, const Id
   if (self.rank() == 0 && ids.numel() != 1) {
     return op.fail("index must have one entry to pick from a scalar, but its shape is {}", ids.shape);
   }
-  const auto strides = contiguous_strides(self.shape);
   const Rows rows = Rows::along(self.shape, d);
   TRY(check_indices(op, ids, rows.count));
+  const Walk source(self.shape);
   Walk walk;
-  for (std::size_t i = 0; i < self.rank(); ++i) {
-    if (i == d) {
-      walk.add(ids.numel(), 0, 1);
-    } else {
-      walk.add(self.shape[i], strides[i]);
-    }
-  }
+  for (std::size_t i = 0; i < self.rank(); ++i) walk.add(i == d ? Walk::Dim{ids.numel(), 0, 1} : source.dims[i]);
   return pick(op, self, ids, rows, out, walk);
 }
 
@@ -159,12 +156,14 @@ Status gather(Lowering& op, const Tensor& self, std::int64_t dim, const Ids& ids
     return op.fail("index has shape {}, but a self of shape {} takes one as large at most, except in dimension {}",
                    ids.shape, self.shape, d);
   }
-  const auto strides = contiguous_strides(self.shape);
-  const auto id_strides = contiguous_strides(ids.shape);
   const Rows rows = Rows::along(self.shape, d);
   TRY(check_indices(op, ids, rows.count));
+  const Walk source(self.shape);
+  const Walk picked(ids.shape);
   Walk walk;
-  for (std::size_t i = 0; i < ids.rank(); ++i) walk.add(ids.shape[i], i == d ? 0 : strides[i], id_strides[i]);
+  for (std::size_t i = 0; i < ids.rank(); ++i) {
+    walk.add({ids.shape[i], i == d ? 0 : source.dims[i].stride, picked.dims[i].stride});
+  }
   return pick(op, self, ids, rows, out, walk);
 }
 

@@ -6,24 +6,11 @@
 
 #include "ops/families.hpp"
 #include "ops/move/move.hpp"
-#include "ops/strides.hpp"
 
 namespace nibble::ops {
 namespace {
 
 constexpr std::size_t kAtOnce = kMaxBindings - 1;
-
-struct CatParams {
-  std::uint32_t threads = 0;
-  std::uint32_t count = 0;
-  std::uint32_t width = 0;
-  std::uint32_t begin = 0;
-  std::uint32_t end = 0;
-  std::uint32_t first_quad = 0;
-  std::uint32_t vectors = 0;
-  std::uint32_t pad = 0;
-  Dims ends{};
-};
 
 /// torch lets an empty vector stand beside tensors of any shape.
 bool is_nothing(const Tensor& t) { return t.rank() == 1 && t.shape[0] == 0; }
@@ -82,7 +69,7 @@ Status cat(Lowering& op, const Tensors& tensors, std::int64_t dim, Out& out) {
   const auto bits = [&](const BufferArg& arg) { return is_one_type ? moved(arg) : arg; };
   constexpr std::array<std::string_view, kAtOnce> kNames{"in0", "in1", "in2", "in3", "in4", "in5", "in6"};
 
-  CatParams params;
+  wgsl::CatParams params;
   params.vectors = unit % 4 == 0 ? vectors_per_thread(op, unit) : 0;
   const bool is_vectors = params.vectors > 0;
   unit = is_vectors ? 4 * std::int64_t{params.vectors} : 1;
@@ -104,7 +91,7 @@ Status cat(Lowering& op, const Tensors& tensors, std::int64_t dim, Out& out) {
     const bool is_run = rows == 1 && !is_vectors;
     params.first_quad = is_run ? params.begin / 4 : 0;
     params.threads = is_vectors ? narrow(wrapping_product(rows, params.end - params.begin))
-                     : is_run   ? static_cast<std::uint32_t>(Size(params.end).div_up(4).unchecked()) - params.first_quad
+                     : is_run   ? narrow(Size(params.end).div_up(4).unchecked()) - params.first_quad
                                 : quads_of(shape);
     if (params.begin == params.end) params.threads = 0;
     TRY(op.dispatch({.shader = wgsl::cat,

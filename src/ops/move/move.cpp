@@ -2,6 +2,7 @@
 #include "ops/move/move.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "ops/families.hpp"
@@ -12,20 +13,16 @@ namespace {
 constexpr std::uint32_t kTurned = 1;  // the source runs along another dimension than the output
 
 constexpr Variant kMoves[] = {
-    {.name = "transposed",
-     .right = {.traits = kTurned},
-     .shader = &wgsl::move_transposed,
-     .why = "both sides are read and written as vec4s"},
-    {.name = "walk", .shader = &wgsl::move, .why = "right for all strides; vec4s where runs are made of them"},
+    Variant("transposed", {.traits = kTurned}, {}, {}, &wgsl::move_transposed,
+            "both sides are read and written as vec4s"),
+    Variant("walk", {}, {}, {}, &wgsl::move, "right for all strides; vec4s where runs are made of them"),
 };
 const Choice kMoveChoice{"move", kMoves};
 
 constexpr Variant kRuns[] = {
-    {.name = "four",
-     .best = {.adapters = Adapters::cpu},
-     .tile = {.columns = 4},
-     .why = "saves threads and index arithmetic: 1.7 times as fast on both software adapters"},
-    {.name = "one", .tile = {.columns = 1}, .why = "neighbouring lanes touch neighbouring addresses"},
+    Variant("four", {}, {Adapters::cpu}, {1, 4}, {},
+            "saves threads and index arithmetic: 1.7 times as fast on both software adapters"),
+    Variant("one", {}, {}, {1, 1}, {}, "neighbouring lanes touch neighbouring addresses"),
 };
 const Choice kRunChoice{"run", kRuns};
 
@@ -36,25 +33,38 @@ std::uint32_t vectors_per_thread(Lowering& op, std::int64_t run) {
   return run % (std::int64_t{4} * most) == 0 ? most : 1;
 }
 
-void Walk::step(std::int64_t size, std::int64_t stride, std::int64_t other_stride) {
-  if (size == 1) return;
-  if (rank > 0 && strides[rank - 1] == wrapping_product(size, stride) &&
-      other_strides[rank - 1] == wrapping_product(size, other_stride)) {
-    sizes[rank - 1] = wrapping_product(sizes[rank - 1], size);
-  } else {
-    sizes[rank++] = size;
+Walk::Walk(const Shape& source) : shape(source) {
+  for (const auto size : source) dims.push_back({size, 1});
+  for (std::size_t i = source.rank(); i-- > 1;) dims[i - 1].stride = wrapping_product(dims[i].stride, source[i]);
+}
+
+void Walk::cut(std::size_t dim, std::int64_t start, std::int64_t length, std::int64_t step) {
+  first += wrapping_product(start, dims[dim].stride);
+  dims[dim] = {length, wrapping_product(dims[dim].stride, step)};
+  shape[dim] = length;
+}
+
+void Walk::merge() {
+  const auto all = std::exchange(dims, {});
+  for (const auto& [size, stride, other_stride] : all) {
+    if (size == 1) continue;
+    auto* last = dims.empty() ? nullptr : &dims[dims.size() - 1];
+    if (last != nullptr && last->stride == wrapping_product(size, stride) &&
+        last->other_stride == wrapping_product(size, other_stride)) {
+      *last = {wrapping_product(last->size, size), stride, other_stride};
+    } else {
+      dims.push_back({size, stride, other_stride});
+    }
   }
-  strides[rank - 1] = stride;
-  other_strides[rank - 1] = other_stride;
 }
 
 std::optional<std::size_t> Walk::source_run() const {
-  if (rank < 2 || sizes[rank - 1] % 4 != 0 || first % 4 != 0) return std::nullopt;
+  if (dims.size() < 2 || dims[dims.size() - 1].size % 4 != 0 || first % 4 != 0) return std::nullopt;
   std::optional<std::size_t> run;
-  for (std::size_t i = 0; i < rank; ++i) {
-    if (strides[i] == 1 && i + 1 < rank && sizes[i] % 4 == 0 && !run) {
+  for (std::size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i].stride == 1 && i + 1 < dims.size() && dims[i].size % 4 == 0 && !run) {
       run = i;
-    } else if (strides[i] % 4 != 0) {
+    } else if (dims[i].stride % 4 != 0) {
       return std::nullopt;
     }
   }
@@ -62,24 +72,28 @@ std::optional<std::size_t> Walk::source_run() const {
 }
 
 bool Walk::is_whole_vectors() const {
-  if (rank == 0 || strides[rank - 1] != 1 || other_strides[rank - 1] != 0 || sizes[rank - 1] % 4 != 0) return false;
-  return first % 4 == 0 && std::all_of(strides.begin(), strides.begin() + static_cast<std::ptrdiff_t>(rank - 1),
-                                       [](std::int64_t stride) { return stride % 4 == 0; });
+  if (dims.empty() || first % 4 != 0) return false;
+  const auto& [size, stride, other_stride] = dims[dims.size() - 1];
+  return stride == 1 && other_stride == 0 && size % 4 == 0 &&
+         std::ranges::all_of(dims.all().first(dims.size() - 1), [](const Dim& dim) { return dim.stride % 4 == 0; });
 }
 
-WalkParams walk_params(Lowering& op, const Walk& walk, bool in_vectors) {
-  const std::int64_t vectors = in_vectors ? vectors_per_thread(op, walk.sizes[walk.rank - 1]) : 0;
+wgsl::WalkParams walk_params(Lowering& op, const Walk& walk, bool in_vectors) {
+  const auto rank = walk.dims.size();
+  const std::int64_t vectors = in_vectors ? vectors_per_thread(op, walk.dims[rank - 1].size) : 0;
   const std::int64_t unit = in_vectors ? 4 : 1;
-  WalkParams params{.threads = quads_of(walk.shape) / std::max(1U, narrow(vectors)),
-                    .count = narrow(walk.shape.numel()),
-                    .first = narrow(walk.first / unit),
-                    .rank = std::max(1U, static_cast<std::uint32_t>(walk.rank)),
-                    .vectors = narrow(vectors)};
-  for (std::size_t i = 0; i < walk.rank; ++i) {
-    const bool is_run = in_vectors && i + 1 == walk.rank;
-    params.sizes[i] = narrow(is_run ? walk.sizes[i] / (4 * vectors) : walk.sizes[i]);
-    params.strides[i] = narrow(is_run ? vectors : walk.strides[i] / unit);
-    params.other_strides[i] = narrow(walk.other_strides[i]);
+  wgsl::WalkParams params{.threads = quads_of(walk.shape) / std::max(1U, narrow(vectors)),
+                          .count = narrow(walk.shape.numel()),
+                          .first = narrow(walk.first / unit),
+                          .rank = std::max(1U, narrow(rank)),
+                          .vectors = narrow(vectors),
+                          .sizes = {1}};
+  for (std::size_t i = 0; i < rank; ++i) {
+    const auto& [size, stride, other_stride] = walk.dims[i];
+    const bool is_run = in_vectors && i + 1 == rank;
+    params.sizes[i] = narrow(is_run ? size / (4 * vectors) : size);
+    params.strides[i] = narrow(is_run ? vectors : stride / unit);
+    params.other_strides[i] = narrow(other_stride);
   }
   return params;
 }
@@ -87,32 +101,34 @@ WalkParams walk_params(Lowering& op, const Walk& walk, bool in_vectors) {
 namespace {
 
 /// A step along the two dimensions of a block is one of four elements.
-WalkParams transposed_params(const Walk& walk, std::optional<std::size_t> run) {
-  WalkParams params{.threads = 1, .first = narrow(walk.first / 4), .rank = static_cast<std::uint32_t>(walk.rank)};
+wgsl::WalkParams transposed_params(const Walk& walk, std::size_t run) {
+  const auto rank = walk.dims.size();
+  wgsl::WalkParams params{.threads = 1, .first = narrow(walk.first / 4), .rank = narrow(rank)};
   std::int64_t result_stride = 1;
-  for (std::size_t i = walk.rank; i-- > 0;) {
-    const bool is_last = i + 1 == walk.rank;
-    const std::int64_t step = is_last || i == run ? 4 : 1;
-    if (is_last) params.row_stride = narrow(walk.strides[i] / 4);
+  for (std::size_t i = rank; i-- > 0;) {
+    const auto& [size, stride, unused] = walk.dims[i];
+    const std::int64_t step = i + 1 == rank || i == run ? 4 : 1;
+    if (i + 1 == rank) params.row_stride = narrow(stride / 4);
     if (i == run) params.other_row_stride = narrow(result_stride / 4);
-    params.sizes[i] = narrow(walk.sizes[i] / step);
-    params.strides[i] = narrow(wrapping_product(walk.strides[i], step) / 4);
+    params.sizes[i] = narrow(size / step);
+    params.strides[i] = narrow(wrapping_product(stride, step) / 4);
     params.other_strides[i] = narrow(wrapping_product(result_stride, step) / 4);
     params.threads *= params.sizes[i];
-    result_stride = wrapping_product(result_stride, walk.sizes[i]);
+    result_stride = wrapping_product(result_stride, size);
   }
   return params;
 }
 
 /// `may_turn`: at the largest shapes, the output's innermost dimension need not be the source's.
-Status move(Lowering& op, const Tensor& self, Out& out, const Walk& walk, bool may_turn = false) {
+Status move(Lowering& op, const Tensor& self, Out& out, Walk walk, bool may_turn = false) {
   if (self.dtype != out.dtype) return op.fail("self is {}, but the output is {}", self.dtype, out.dtype);
   TRY(op.set_shape(out, walk.shape));
+  walk.merge();
   const auto run = may_turn && out.numel() != 0 ? walk.source_run() : std::nullopt;
   const auto& variant =
       op.choose(kMoveChoice, Facts{}.trait(kTurned, run.has_value(), may_turn && op.varies({&self, &out})));
   const auto params =
-      &variant == kMoves ? transposed_params(walk, run) : walk_params(op, walk, walk.is_whole_vectors());
+      &variant == kMoves ? transposed_params(walk, run.value_or(0)) : walk_params(op, walk, walk.is_whole_vectors());
   return op.dispatch({.shader = *variant.shader,
                       .bind = {moved(op.read("source", self)), moved(op.write("result", out))},
                       .params = params,
@@ -120,30 +136,19 @@ Status move(Lowering& op, const Tensor& self, Out& out, const Walk& walk, bool m
                       .slots = {{"type", moved_type(self.dtype)}}});
 }
 
-/// A part of one dimension; all others as they are.
-Status move_part(Lowering& op, const Tensor& self, Out& out, std::size_t dim, std::int64_t start, std::int64_t length,
-                 std::int64_t step) {
-  const auto strides = contiguous_strides(self.shape);
-  Walk walk{.first = wrapping_product(start, strides[dim])};
-  for (std::size_t i = 0; i < self.rank(); ++i) {
-    walk.add(i == dim ? length : self.shape[i], wrapping_product(strides[i], i == dim ? step : 1));
-  }
-  return move(op, self, out, walk);
-}
-
 using Order = std::array<std::size_t, Shape::kMaxRank>;
 
 Status move_permuted(Lowering& op, const Tensor& self, Out& out, const Order& order) {
-  const auto strides = contiguous_strides(self.shape);
+  const Walk source(self.shape);
   const std::size_t rank = self.rank();
   Walk walk;
-  for (std::size_t i = 0; i < rank; ++i) walk.add(self.shape[order[i]], strides[order[i]]);
+  for (std::size_t i = 0; i < rank; ++i) walk.add(source.dims[order[i]]);
   return move(op, self, out, walk, rank > 0 && order[rank - 1] != rank - 1);
 }
 
 Status move_swapped(Lowering& op, const Tensor& self, Out& out, std::size_t a, std::size_t b) {
   Order order{};
-  for (std::size_t i = 0; i < self.rank(); ++i) order[i] = i;
+  std::iota(order.begin(), order.end(), std::size_t{0});
   std::swap(order[a], order[b]);
   return move_permuted(op, self, out, order);
 }
@@ -164,7 +169,9 @@ Status slice(Lowering& op, const Tensor& self, std::int64_t dim, std::optional<L
   const std::int64_t to = std::max(from, within(end.value_or(size)));
   // Not (to - from + step - 1) / step: a step may be as large as an integer gets.
   const std::int64_t length = to == from ? 0 : (to - from - 1) / step + 1;
-  return move_part(op, self, out, d, from, length, length > 1 ? step : 1);
+  Walk walk(self.shape);
+  walk.cut(d, from, length, length > 1 ? step : 1);
+  return move(op, self, out, walk);
 }
 
 Status select(Lowering& op, const Tensor& self, std::int64_t dim, LiveInt index, Out& out) {
@@ -174,10 +181,11 @@ Status select(Lowering& op, const Tensor& self, std::int64_t dim, LiveInt index,
   if (index < -size || index >= size) {
     return fail_range(op, "index is {}, but dimension {} has {} entries", index, d, size);
   }
-  const auto strides = contiguous_strides(self.shape);
-  Walk walk{.first = wrapping_product(index < 0 ? index + size : std::int64_t{index}, strides[d])};
+  const Walk source(self.shape);
+  Walk walk;
+  walk.first = wrapping_product(index < 0 ? index + size : std::int64_t{index}, source.dims[d].stride);
   for (std::size_t i = 0; i < self.rank(); ++i) {
-    if (i != d) walk.add(self.shape[i], strides[i]);
+    if (i != d) walk.add(source.dims[i]);
   }
   return move(op, self, out, walk);
 }
@@ -211,16 +219,16 @@ Status expand(Lowering& op, const Tensor& self, const LiveInts& size, Ignored, O
     return op.fail("size has {} entries, but self has {} dimensions", size.size(), self.rank());
   }
   if (size.size() > Shape::kMaxRank) return op.fail("size has {} entries, more than {}", size.size(), Shape::kMaxRank);
-  const auto strides = contiguous_strides(self.shape);
+  const Walk source(self.shape);
   const std::size_t added = size.size() - self.rank();
   Walk walk;
   for (std::size_t i = 0; i < size.size(); ++i) {
-    const std::int64_t own = i < added ? 1 : self.shape[i - added];
-    const std::int64_t wanted = size[i] == -1 && i >= added ? own : size[i];
-    if (wanted < 0 || (own != 1 && own != wanted)) {
+    const auto own = i < added ? Walk::Dim{} : source.dims[i - added];
+    const std::int64_t wanted = size[i] == -1 && i >= added ? own.size : size[i];
+    if (wanted < 0 || (own.size != 1 && own.size != wanted)) {
       return op.fail("size[{}] is {}, but a self of shape {} cannot be expanded to it", i, size[i], self.shape);
     }
-    walk.add(wanted, own == 1 ? 0 : strides[i - added]);
+    walk.add({wanted, own.size == 1 ? 0 : own.stride});
   }
   return move(op, self, out, walk, ends_in_one(op, self));
 }
@@ -229,16 +237,16 @@ Status repeat(Lowering& op, const Tensor& self, const LiveInts& repeats, Out& ou
   if (repeats.size() < self.rank() || repeats.size() > Shape::kMaxRank) {
     return op.fail("repeats has {} entries, but it needs {} to {}", repeats.size(), self.rank(), Shape::kMaxRank);
   }
-  const auto strides = contiguous_strides(self.shape);
+  const Walk source(self.shape);
   const std::size_t added = repeats.size() - self.rank();
   Walk walk;
   for (std::size_t i = 0; i < repeats.size(); ++i) {
-    const std::int64_t own = i < added ? 1 : self.shape[i - added];
-    const auto size = Size::from_signed(repeats[i]) * Size::from_signed(own);
+    const auto own = i < added ? Walk::Dim{} : source.dims[i - added];
+    const auto size = Size::from_signed(repeats[i]) * Size::from_signed(own.size);
     if (!size.fits_u32()) return op.fail("repeats[{}] is {}, but it must be from 0 to {}", i, repeats[i], 0xffffffff);
     walk.shape.push_back(static_cast<std::int64_t>(size.unchecked()));
-    walk.step(repeats[i], 0);
-    walk.step(own, i < added ? 0 : strides[i - added]);
+    walk.dims.push_back({repeats[i]});
+    walk.dims.push_back(own);
   }
   return move(op, self, out, walk, ends_in_one(op, self));
 }
@@ -249,13 +257,12 @@ Status repeat_interleave(Lowering& op, const Tensor& self, LiveInt repeats, std:
   Shape source = dim ? self.shape : Shape{self.numel()};
   TRY_ASSIGN(const auto d, op.dim(dim.value_or(0), source.rank(), "dim"));
   if (source.rank() == 0) source.push_back(1);
-  const auto strides = contiguous_strides(source);
   const auto size = Size::from_signed(repeats) * Size::from_signed(source[d]);
   if (!size.fits_u32()) return op.fail("repeats is {}, but it must be from 0 to {}", repeats, 0xffffffff);
   Walk walk;
-  for (std::size_t i = 0; i < source.rank(); ++i) {
-    walk.add(source[i], strides[i]);
-    if (i == d) walk.step(repeats, 0);
+  for (const Walk in_order(source); const auto& entries : in_order.dims) {
+    walk.add(entries);
+    if (walk.shape.rank() == d + 1) walk.dims.push_back({repeats});
   }
   walk.shape[d] = static_cast<std::int64_t>(size.unchecked());
   return move(op, self, out, walk, d + 1 == source.rank());
@@ -263,15 +270,11 @@ Status repeat_interleave(Lowering& op, const Tensor& self, LiveInt repeats, std:
 
 Status flip(Lowering& op, const Tensor& self, const Ints& dims, Out& out) {
   std::array<bool, Shape::kMaxRank> turned{};
+  Walk walk(self.shape);
   for (std::size_t i = 0; i < dims.size(); ++i) {
     TRY_ASSIGN(const auto d, op.dim(dims[i], self.rank(), "dims"));
     if (std::exchange(turned[d], true)) return op.fail("dims names dimension {} twice", d);
-  }
-  const auto strides = contiguous_strides(self.shape);
-  Walk walk;
-  for (std::size_t i = 0; i < self.rank(); ++i) {
-    walk.add(self.shape[i], wrapping_product(strides[i], turned[i] ? -1 : 1));
-    if (turned[i]) walk.first += wrapping_product(self.shape[i] - 1, strides[i]);
+    if (self.rank() > 0) walk.cut(d, self.shape[d] - 1, self.shape[d], -1);
   }
   return move(op, self, out, walk);
 }
@@ -290,7 +293,9 @@ Status split_with_sizes(Lowering& op, const Tensor& self, const LiveInts& sizes,
     }
     if (outs.has(i)) {
       Out out = outs[i];
-      TRY(move_part(op, self, out, d, start, sizes[i], 1));
+      Walk walk(self.shape);
+      walk.cut(d, start, sizes[i], 1);
+      TRY(move(op, self, out, walk));
     }
     start += sizes[i];
   }
@@ -304,13 +309,10 @@ Status unfold(Lowering& op, const Tensor& self, std::int64_t dimension, std::int
   const std::int64_t length = self.rank() == 0 ? 1 : self.shape[d];
   if (step < 1) return op.fail("step is {}, but it must be at least 1", step);
   if (size < 0 || size > length) return op.fail("size is {}, but dimension {} has {} entries", size, d, length);
-  const auto strides = contiguous_strides(self.shape);
-  Walk walk;
-  for (std::size_t i = 0; i < self.rank(); ++i) {
-    const bool is_cut = i == d;
-    walk.add(is_cut ? (length - size) / step + 1 : self.shape[i], wrapping_product(strides[i], is_cut ? step : 1));
-  }
-  walk.add(size, strides[d]);
+  Walk walk(self.shape);
+  const auto stride = walk.dims[d].stride;
+  if (self.rank() > 0) walk.cut(d, 0, (length - size) / step + 1, step);
+  walk.add({size, stride});
   if (!walk.fits) return op.fail("self has {} dimensions, one too many", self.rank());
   return move(op, self, out, walk, d + 1 != self.rank());
 }
@@ -324,16 +326,16 @@ Status pixel_shuffle(Lowering& op, const Tensor& self, std::int64_t factor, Out&
   if (factor < 1 || factor > 0xffff || channels % (factor * factor) != 0) {
     return op.fail("upscale_factor is {}, whose square does not divide {} channels", factor, channels);
   }
-  const auto strides = contiguous_strides(self.shape);
-  const std::int64_t channel = strides[rank - 3];
+  const Walk source(self.shape);
+  const std::int64_t channel = source.dims[rank - 3].stride;
   Walk walk;
-  for (std::size_t i = 0; i + 3 < rank; ++i) walk.add(self.shape[i], strides[i]);
-  walk.add(channels / (factor * factor), wrapping_product(channel, factor * factor));
+  for (std::size_t i = 0; i + 3 < rank; ++i) walk.add(source.dims[i]);
+  walk.add({channels / (factor * factor), wrapping_product(channel, factor * factor)});
   // A channel's factor × factor neighbours lie between the rows and between the columns.
-  walk.step(height, strides[rank - 2]);
-  walk.step(factor, wrapping_product(channel, factor));
-  walk.step(width, strides[rank - 1]);
-  walk.step(factor, channel);
+  walk.dims.push_back(source.dims[rank - 2]);
+  walk.dims.push_back({factor, wrapping_product(channel, factor)});
+  walk.dims.push_back(source.dims[rank - 1]);
+  walk.dims.push_back({factor, channel});
   walk.shape.push_back(wrapping_product(height, factor));
   walk.shape.push_back(wrapping_product(width, factor));
   return move(op, self, out, walk, factor % 4 == 0);
@@ -361,10 +363,8 @@ constexpr Op kOps[] = {
     op<pixel_shuffle>("aten.pixel_shuffle.default", "self, upscale_factor -> out"),
 };
 
-constexpr const Choice* kChoices[] = {&kMoveChoice, &kRunChoice};
-
 }  // namespace
 
-const Family kMove{"move", kOps, kChoices};
+const Family kMove{"move", kOps, {&kMoveChoice, &kRunChoice}};
 
 }  // namespace nibble::ops

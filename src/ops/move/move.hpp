@@ -1,10 +1,16 @@
-// What ops that move elements without looking at them have in common.
+// What ops that make tensors without computing on elements have in common.
 #pragma once
 
 #include "ops/checks.hpp"
 #include "wgsl.hpp"
 
 namespace nibble::ops {
+
+/// Element i of `out`, whose shape is set, becomes start + i * step.
+Status fill(Lowering& op, const Out& out, const Number& start, const Number& step = {0, true, 0});
+
+/// Converts or copies `in` to `out`, which has the same shape; nothing to do where both are one storage.
+Status convert(Lowering& op, const Tensor& in, const Out& out);
 
 /// Types of one width are moved alike, so they share pipelines. float16 stays float16: a half of a word has no loads
 /// of its own, and its way through float32 and back changes no bit of a number.
@@ -25,41 +31,36 @@ inline std::int64_t wrapping_product(std::int64_t a, std::int64_t b) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
 }
 
-/// Distances between neighbours along each dimension of a contiguous tensor, in elements.
-inline std::array<std::int64_t, Shape::kMaxRank> contiguous_strides(const Shape& shape) {
-  std::array<std::int64_t, Shape::kMaxRank> strides{};
-  std::int64_t next = 1;
-  for (std::size_t i = shape.rank(); i-- > 0;) {
-    strides[i] = next;
-    next = wrapping_product(next, shape[i]);
-  }
-  return strides;
-}
-
 /// How many neighbouring vec4s a thread moves, where runs of `run` elements are whole ones.
 std::uint32_t vectors_per_thread(Lowering& op, std::int64_t run);
 
-/// How an output walks through a source, and perhaps through indices (the other strides): outermost dimension first. A
-/// dimension of one is left out, and neighbours that make one run are merged. Tiling makes two dimensions of each, so
-/// there are up to 16.
+/// How an output walks through a source, and perhaps through indices (the other strides): outermost dimension first.
+/// Tiling makes two dimensions of each, so there are up to 16.
 struct Walk {
-  static constexpr std::size_t kMaxRank = 2 * Shape::kMaxRank;
+  struct Dim {
+    std::int64_t size = 1;
+    std::int64_t stride = 0;
+    std::int64_t other_stride = 0;
+  };
 
   std::int64_t first = 0;
   Shape shape{};     ///< of the output
   bool fits = true;  ///< it has no more dimensions than a shape may have
-  std::size_t rank = 0;
-  std::array<std::int64_t, kMaxRank> sizes{};
-  std::array<std::int64_t, kMaxRank> strides{};
-  std::array<std::int64_t, kMaxRank> other_strides{};
+  InlineVector<Dim, 2 * Shape::kMaxRank> dims{};
+
+  Walk() = default;
+  /// Through all of a contiguous tensor, in order.
+  explicit Walk(const Shape& source);
 
   /// The next dimension of the output.
-  void add(std::int64_t size, std::int64_t stride, std::int64_t other_stride = 0) {
-    fits = shape.push_back(size) && fits;
-    step(size, stride, other_stride);
+  void add(const Dim& dim) {
+    fits = shape.push_back(dim.size) && fits;
+    dims.push_back(dim);
   }
-  /// A part of a dimension of the output.
-  void step(std::int64_t size, std::int64_t stride, std::int64_t other_stride = 0);
+  /// Only `length` entries of a dimension, from `start` on.
+  void cut(std::size_t dim, std::int64_t start, std::int64_t length, std::int64_t step);
+  /// Leaves out dimensions of one, and joins neighbours that make one run.
+  void merge();
 
   /// The dimension along which the source runs in vec4s, if the output runs along another and both sides can be cut
   /// into blocks of four by four.
@@ -68,27 +69,7 @@ struct Walk {
   bool is_whole_vectors() const;
 };
 
-/// As in coordinates.wgsl.
-struct WalkParams {
-  using Dims = std::array<std::uint32_t, Walk::kMaxRank>;
-
-  std::uint32_t threads = 0;
-  std::uint32_t count = 0;
-  std::uint32_t first = 0;
-  std::uint32_t rank = 1;
-  std::uint32_t vectors = 0;
-  std::uint32_t rows = 0;
-  std::uint32_t row_stride = 0;
-  std::uint32_t other_row_stride = 0;
-  std::uint32_t node = 0;
-  std::uint32_t site = 0;
-  std::uint32_t is_first = 0;
-  std::uint32_t pad = 0;
-  Dims sizes{1};
-  Dims strides{};
-  Dims other_strides{};
-};
-
-WalkParams walk_params(Lowering& op, const Walk& walk, bool in_vectors);
+/// Of a merged walk.
+wgsl::WalkParams walk_params(Lowering& op, const Walk& walk, bool in_vectors);
 
 }  // namespace nibble::ops

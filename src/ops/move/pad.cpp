@@ -4,21 +4,9 @@
 
 #include "ops/families.hpp"
 #include "ops/move/move.hpp"
-#include "ops/strides.hpp"
 
 namespace nibble::ops {
 namespace {
-
-struct PadParams {
-  std::uint32_t quads = 0;
-  std::uint32_t rank = 0;
-  std::uint32_t vectors = 0;
-  std::uint32_t value = 0;
-  Dims sizes{1};
-  Dims strides{};
-  Dims borders{};
-  Dims extents{1};
-};
 
 struct Border {
   std::int64_t before = 0;
@@ -27,7 +15,7 @@ struct Border {
 
 /// Fills in the dimensions, innermost first, then turned round. One with no border of its own becomes part of the next:
 /// a border of whole rows is a border of so many elements.
-void collapse(const Shape& source, std::span<const Border> borders, PadParams& params) {
+void collapse(const Shape& source, std::span<const Border> borders, wgsl::PadParams& params) {
   std::int64_t inner = 1;
   std::int64_t stride = 1;
   for (std::size_t i = source.rank(); i-- > 0;) {
@@ -52,7 +40,7 @@ void collapse(const Shape& source, std::span<const Border> borders, PadParams& p
 }
 
 /// Counts vec4s, where all runs and borders are whole ones.
-void count_vectors(PadParams& params) {
+void count_vectors(wgsl::PadParams& params) {
   const std::uint32_t last = params.rank - 1;
   if (params.sizes[last] % 4 != 0 || params.borders[last] % 4 != 0 || params.extents[last] % 4 != 0) return;
   params.vectors = 1;
@@ -86,7 +74,7 @@ Status constant_pad(Lowering& op, const Tensor& self, const LiveInts& pad, const
   }
   TRY(op.set_shape(out, shape));
 
-  PadParams params{.quads = quads_of(shape)};
+  wgsl::PadParams params{.quads = quads_of(shape), .sizes = {1}, .extents = {1}};
   params.value = is_float(self.dtype)           ? std::bit_cast<std::uint32_t>(static_cast<float>(value.value))
                  : self.dtype == DType::boolean ? (value.integer != 0 ? 1 : 0)
                                                 : narrow(value.integer);

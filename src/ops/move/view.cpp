@@ -1,6 +1,6 @@
 // Ops that change the shape and no element. Where the plan made the output an alias, they cost nothing at run time.
-#include "ops/elementwise/elementwise.hpp"
 #include "ops/families.hpp"
+#include "ops/move/move.hpp"
 
 namespace nibble::ops {
 namespace {

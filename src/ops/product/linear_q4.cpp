@@ -2,7 +2,6 @@
 // group, [K / group_size, N or more].
 #include "ops/families.hpp"
 #include "ops/product/product.hpp"
-#include "wgsl.hpp"
 
 namespace nibble::ops {
 namespace {
@@ -20,7 +19,6 @@ Status check_weight(const Lowering& op, const Tensor& weight, std::int64_t depth
 }
 
 Status check_scales(const Lowering& op, const Tensor& scales, std::int64_t groups, std::int64_t columns) {
-  TRY(check_float(op, scales));
   if (scales.rank() != 2 || scales.shape[0] < groups || scales.shape[1] < columns) {
     return op.fail("{} has shape {}, but {} groups of {} columns need [{}, {}]", scales.arg, scales.shape, groups,
                    columns, groups, columns);
@@ -67,7 +65,6 @@ Status round_to(Lowering& op, const Tensor& x, const Tensor& scales, const Tenso
                 const BufferArg& result) {
   TRY_ASSIGN(const auto p, product_of(op, x, x, last_dim(x)));
   const auto rows = p.params.rows;
-  TRY(check_float(op, scales));
   if (zero_points.dtype != DType::i8 && zero_points.dtype != DType::i32) {
     return op.fail("{} must be int8 or int32, but it is {}", zero_points.arg, zero_points.dtype);
   }
@@ -75,29 +72,31 @@ Status round_to(Lowering& op, const Tensor& x, const Tensor& scales, const Tenso
     return op.fail("{} and {} have {} and {} elements, but there are {} rows", scales.arg, zero_points.arg,
                    scales.numel(), zero_points.numel(), rows);
   }
-  struct RoundParams {
-    std::uint32_t count;
-    std::uint32_t depth;
-  };
   return op.dispatch({.shader = wgsl::round_rows,
                       .bind = {op.read("x", x), op.read("scale", scales), op.read("zero", zero_points), result},
-                      .params = RoundParams{narrow(x.numel()), narrow(last_dim(x))},
+                      .params = wgsl::RoundRowsParams{narrow(x.numel()), narrow(last_dim(x))},
                       .threads = quads_of(x.shape)});
 }
 
-Status linear_q4gsw(Lowering& op, const Tensor& self, const Table& weights, const Columns& scales,
-                    std::int64_t group_size, const std::optional<Tensor>& bias, Out& out) {
-  TRY_ASSIGN(auto p, q4_product(op, self, weights, scales, group_size));
+/// A linear with groups of columns that share a scale; the op says what x is.
+Result<Product> grouped_product(Lowering& op, const Tensor& x, const Tensor& weights, const Tensor& scales,
+                                std::int64_t group_size, const std::optional<Float<Tensor>>& bias, Out& out) {
+  TRY_ASSIGN(auto p, q4_product(op, x, weights, scales, group_size));
   TRY(check_scales(op, scales, p.params.depth / group_size, weights.shape[0]));
-  TRY(check_bias(op, bias, weights.shape[0]));
-  TRY(set_width(op, self, weights.shape[0], out));
-  if (bias) p.addend = op.read("addend", *bias);
+  TRY(add_bias(op, p, bias, weights));
+  TRY(set_width(op, x, weights.shape[0], out));
+  return p;
+}
+
+Status linear_q4gsw(Lowering& op, const Float<Tensor>& self, const Table& weights, const Float<Columns>& scales,
+                    std::int64_t group_size, const std::optional<Float<Tensor>>& bias, Float<Out>& out) {
+  TRY_ASSIGN(const auto p, grouped_product(op, self, weights, scales, group_size, bias, out));
   return multiply_shards(op, p, weights, scales, out);
 }
 
-Status linear_qcs4w(Lowering& op, const Tensor& self, const Table& weight, const Columns& scales, Out& out) {
+Status linear_qcs4w(Lowering& op, const Float<Tensor>& self, const Table& weight, const Float<Columns>& scales,
+                    Float<Out>& out) {
   TRY_ASSIGN(auto p, q4_product(op, self, weight, scales, std::max<std::int64_t>(1, last_dim(self))));
-  TRY(check_float(op, scales));
   if (scales.numel() < weight.shape[0]) {
     return op.fail("scales has shape {}, but weight has {} rows", scales.shape, weight.shape[0]);
   }
@@ -106,24 +105,20 @@ Status linear_qcs4w(Lowering& op, const Tensor& self, const Table& weight, const
   return multiply_shards(op, p, weight, scales, out);
 }
 
-Status linear_dq8ca_q4gsw(Lowering& op, const Tensor& input, const Tensor& input_scales, const Tensor& input_zp,
-                          const Table& weights, Ignored, const Columns& scales, std::int64_t group_size,
-                          const std::optional<Tensor>& bias, Out& out) {
-  TRY_ASSIGN(auto p, q4_product(op, input, weights, scales, group_size));
-  TRY(check_scales(op, scales, p.params.depth / group_size, weights.shape[0]));
-  TRY(check_bias(op, bias, weights.shape[0]));
-  TRY(set_width(op, input, weights.shape[0], out));
+Status linear_dq8ca_q4gsw(Lowering& op, const Float<Tensor>& input, const Float<Tensor>& input_scales,
+                          const Tensor& input_zp, const Table& weights, Ignored, const Float<Columns>& scales,
+                          std::int64_t group_size, const std::optional<Float<Tensor>>& bias, Float<Out>& out) {
+  TRY_ASSIGN(auto p, grouped_product(op, input, weights, scales, group_size, bias, out));
   TRY_ASSIGN(const auto rounded, op.scratch(Size::bytes(op.bound(input), DType::f32)));
   TRY(round_to(op, input, input_scales, input_zp, rounded.write("result", Elem::f32)));
   p.x = rounded.read("x", Elem::f32);
-  if (bias) p.addend = op.read("addend", *bias);
   return multiply_shards(op, p, weights, scales, out);
 }
 
 // --- made by graph passes ---
 
-Status round_rows(Lowering& op, const Tensor& self, const Tensor& scales, const Tensor& zero_points, Out& out) {
-  TRY(check_float(op, out));
+Status round_rows(Lowering& op, const Float<Tensor>& self, const Float<Tensor>& scales, const Tensor& zero_points,
+                  Float<Out>& out) {
   TRY(op.set_shape(out, self.shape));
   return round_to(op, self, scales, zero_points, op.write("result", out));
 }
@@ -132,7 +127,6 @@ Status round_rows(Lowering& op, const Tensor& self, const Tensor& scales, const 
 Result<Product> sections_product(Lowering& op, const Tensor& x, const Tensor& weight, const Tensor& scales,
                                  std::int64_t group_size, const Ints& widths, const Ints& pitches) {
   TRY_ASSIGN(auto p, q4_product(op, x, weight, scales, group_size));
-  TRY(check_float(op, scales));
   if (widths.size() < 2 || widths.size() > p.params.sections.size() || pitches.size() != widths.size()) {
     return op.fail("widths and pitches have {} and {} items, but there must be 2 or 3 of each", widths.size(),
                    pitches.size());
@@ -148,8 +142,8 @@ Result<Product> sections_product(Lowering& op, const Tensor& x, const Tensor& we
     }
     const auto width = narrow(widths[i]);
     p.params.sections[i] = {.width = width,
-                            .weight_first = static_cast<std::uint32_t>(columns.unchecked()),
-                            .scales_first = static_cast<std::uint32_t>(scale.unchecked()),
+                            .weight_first = narrow(columns.unchecked()),
+                            .scales_first = narrow(scale.unchecked()),
                             .scales_pitch = narrow(pitches[i]),
                             .result_width = width};
     columns = columns + Size::from_signed(widths[i]);
@@ -165,8 +159,8 @@ Result<Product> sections_product(Lowering& op, const Tensor& x, const Tensor& we
   return p;
 }
 
-Status linear_q4gsw_parts(Lowering& op, const Tensor& self, const Tensor& weights, const Tensor& scales,
-                          std::int64_t group_size, const Ints& widths, const Ints& pitches, const Outs& outs) {
+Status linear_q4gsw_parts(Lowering& op, const Float<Tensor>& self, const Tensor& weights, const Float<Tensor>& scales,
+                          std::int64_t group_size, const Ints& widths, const Ints& pitches, const Float<Outs>& outs) {
   TRY_ASSIGN(auto p, sections_product(op, self, weights, scales, group_size, widths, pitches));
   if (outs.size() != widths.size()) return op.fail("has {} outputs, but {} widths", outs.size(), widths.size());
   constexpr std::array<std::string_view, 3> kNames = {"result", "result1", "result2"};
@@ -179,8 +173,8 @@ Status linear_q4gsw_parts(Lowering& op, const Tensor& self, const Tensor& weight
   return multiply(op, p);
 }
 
-Status linear_q4gsw_gated(Lowering& op, const Tensor& self, const Tensor& weights, const Tensor& scales,
-                          std::int64_t group_size, const Ints& widths, const Ints& pitches, Out& out) {
+Status linear_q4gsw_gated(Lowering& op, const Float<Tensor>& self, const Tensor& weights, const Float<Tensor>& scales,
+                          std::int64_t group_size, const Ints& widths, const Ints& pitches, Float<Out>& out) {
   TRY_ASSIGN(auto p, sections_product(op, self, weights, scales, group_size, widths, pitches));
   if (p.sections != 2 || widths[0] != widths[1]) return op.fail("widths must be two equal numbers");
   TRY(set_width(op, self, widths[0], out));
@@ -206,10 +200,8 @@ constexpr Op kOps[] = {
     op<linear_q4gsw_gated>("nibble.linear_q4gsw_gated", kJoined, "made by a pass: silu(gate) * up"),
 };
 
-constexpr const Choice* kChoices[] = {&kProduct, &kProductLoads};
-
 }  // namespace
 
-const Family kLinearQ4{"linear_q4", kOps, kChoices};
+const Family kLinearQ4{"linear_q4", kOps, {&kProduct, &kProductLoads}};
 
 }  // namespace nibble::ops

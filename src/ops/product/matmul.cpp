@@ -8,7 +8,6 @@ namespace {
 /// self [batches, rows, depth] times mat2 [batches, depth, columns]; the batch dimension may be missing.
 Status multiply_matrices(Lowering& op, const Tensor& self, const Columns& mat2, std::size_t rank,
                          const std::optional<Tensor>& addend, float beta, float alpha, Out& out) {
-  TRY(check_floats(op, {&self, &mat2, &out}));
   if (self.rank() != rank || mat2.rank() != rank) {
     return op.fail("{} and {} must have {} dimensions, but their shapes are {} and {}", self.arg, mat2.arg, rank,
                    self.shape, mat2.shape);
@@ -35,7 +34,6 @@ Status multiply_matrices(Lowering& op, const Tensor& self, const Columns& mat2, 
   params.alpha = alpha;
   params.beta = beta;
   if (addend) {
-    TRY(check_float(op, *addend));
     // Broadcast to [rows, columns]: a missing or single dimension is repeated.
     const auto size = [&](std::size_t from_end) {
       return addend->rank() < from_end ? 1 : addend->shape[addend->rank() - from_end];
@@ -59,32 +57,31 @@ Status multiply_matrices(Lowering& op, const Tensor& self, const Columns& mat2, 
   });
 }
 
-Status mm(Lowering& op, const Tensor& self, const Columns& mat2, Out& out) {
+Status mm(Lowering& op, const Float<Tensor>& self, const Float<Columns>& mat2, Float<Out>& out) {
   return multiply_matrices(op, self, mat2, 2, {}, 0, 1, out);
 }
 
-Status bmm(Lowering& op, const Tensor& self, const Columns& mat2, Out& out) {
+Status bmm(Lowering& op, const Float<Tensor>& self, const Float<Columns>& mat2, Float<Out>& out) {
   return multiply_matrices(op, self, mat2, 3, {}, 0, 1, out);
 }
 
-Status addmm(Lowering& op, const Tensor& self, const Tensor& mat1, const Columns& mat2, const Number& beta,
-             const Number& alpha, Out& out) {
+Status addmm(Lowering& op, const Float<Tensor>& self, const Float<Tensor>& mat1, const Float<Columns>& mat2,
+             const Number& beta, const Number& alpha, Float<Out>& out) {
   // With beta 0, self does not count, not even where it is infinite or no number.
-  const auto addend = beta.value == 0 ? std::nullopt : std::optional(self);
+  const auto addend = beta.value == 0 ? std::nullopt : std::optional<Tensor>(self);
   return multiply_matrices(op, mat1, mat2, 2, addend, static_cast<float>(beta.value), static_cast<float>(alpha.value),
                            out);
 }
 
-Status linear(Lowering& op, const Tensor& input, const Table& weight, const std::optional<Tensor>& bias, Out& out) {
-  TRY(check_float(op, weight));
+Status linear(Lowering& op, const Float<Tensor>& input, const Float<Table>& weight,
+              const std::optional<Float<Tensor>>& bias, Float<Out>& out) {
   if (weight.rank() != 2) return op.fail("weight must have 2 dimensions, but its shape is {}", weight.shape);
   const std::int64_t columns = weight.shape[0];
   TRY_ASSIGN(auto p, product_of(op, input, weight, weight.shape[1]));
   TRY(set_width(op, input, columns, out));
-  TRY(check_bias(op, bias, columns, "weight has", "rows"));
+  TRY(add_bias(op, p, bias, weight));
   TRY_ASSIGN(const auto width, narrow(op, Size::from_signed(columns), "weight"));
   TRY_ASSIGN(p.params.weight_pitch, narrow(op, Size::from_signed(weight.shape[1]), "weight"));
-  if (bias) p.addend = op.read("addend", *bias);
   p.results[0] = op.write("result", out);
   return op.for_each_row_range(columns, {&weight}, [&](const RowRange& range) {
     p.weight = op.read("weight", weight, range.shards[0]);

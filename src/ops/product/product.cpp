@@ -2,76 +2,45 @@
 
 #include <algorithm>
 
-#include "wgsl.hpp"
-
 namespace nibble::ops {
 namespace {
 
 constexpr std::uint32_t kWords = 1;  // 4-bit weights are read by whole words: 32 nibbles, all of one group
 constexpr std::uint32_t kFlat = 2;   // float16 rows that are no whole quads: one thread must make what lies in a word
 constexpr std::uint32_t kAligned = 4;
+constexpr When kByWords{.traits = kWords, .none_of = kFlat};
+constexpr When kByRows{.none_of = kFlat};
 
 // On a CPU adapter there is no barrier, and as much in registers as there is to share, as each lane's loads are what
 // costs; a workgroup is one vector of lanes, so that few rows still make work for all cores. There linear_q4's tile of
 // 8 rows takes nearly three times as long as one row, product's tile of 4 rows not twice as long. On a GPU the tile's
 // 32 rows are mostly idle with few rows, and those are read from cache, again and again.
 constexpr Variant kVariants[] = {
-    {.name = "words_row",
-     .right = {.traits = kWords, .none_of = kFlat},
-     .best = {.adapters = Adapters::cpu, .max_rows = 2},
-     .tile = {1, 16, Tile::kVector},
-     .shader = &wgsl::linear_q4,
-     .why = "x is loaded once for 16 columns, which each lane unpacks word by word"},
-    {.name = "words_tile",
-     .right = {.traits = kWords, .none_of = kFlat},
-     .best = {.adapters = Adapters::cpu},
-     .tile = {8, 32, Tile::kVector},
-     .shader = &wgsl::linear_q4,
-     .why = "a weight is unpacked once for 8 rows, x loaded once for 32 columns"},
-    {.name = "registers_row",
-     .right = {.none_of = kFlat},
-     .best = {.adapters = Adapters::cpu, .max_rows = 1},
-     .tile = {1, 16, 8},
-     .shader = &wgsl::product,
-     .why = "x is loaded once for 16 columns"},
-    {.name = "registers",
-     .right = {.none_of = kFlat},
-     .best = {.adapters = Adapters::cpu},
-     .tile = {4, 16, 8},
-     .shader = &wgsl::product,
-     .why = "20 loads for 256 multiplications, with no barrier"},
-    {.name = "row",
-     .right = {.none_of = kFlat},
-     .best = {.adapters = Adapters::gpu, .max_rows = 4},
-     .tile = {1, 4, 64},
-     .shader = &wgsl::product_row,
-     .why = "the weights are read once, in runs of memory, by as many lanes as there are"},
-    {.name = "tile",
-     .right = {.none_of = kFlat},
-     .best = {.adapters = Adapters::gpu},
-     .tile = {32, 64, 128},
-     .shader = &wgsl::product_tile,
-     .why = "weights and x are shared through workgroup memory"},
-    {.name = "flat",
-     .shader = &wgsl::product_flat,
-     .why = "any adapter: four neighbours of the result, whatever rows they belong to"},
+    Variant("words_row", kByWords, {.adapters = Adapters::cpu, .max_rows = 2}, {1, 16, Tile::kVector}, &wgsl::linear_q4,
+            "x is loaded once for 16 columns, which each lane unpacks word by word"),
+    Variant("words_tile", kByWords, {Adapters::cpu}, {8, 32, Tile::kVector}, &wgsl::linear_q4,
+            "a weight is unpacked once for 8 rows, x loaded once for 32 columns"),
+    Variant("registers_row", kByRows, {.adapters = Adapters::cpu, .max_rows = 1}, {1, 16, 8}, &wgsl::product,
+            "x is loaded once for 16 columns"),
+    Variant("registers", kByRows, {Adapters::cpu}, {4, 16, 8}, &wgsl::product,
+            "20 loads for 256 multiplications, with no barrier"),
+    Variant("row", kByRows, {.adapters = Adapters::gpu, .max_rows = 4}, {1, 4, 64}, &wgsl::product_row,
+            "the weights are read once, in runs of memory, by as many lanes as there are"),
+    Variant("tile", kByRows, {Adapters::gpu}, {32, 64, 128}, &wgsl::product_tile,
+            "weights and x are shared through workgroup memory"),
+    Variant("flat", {}, {}, {}, &wgsl::product_flat,
+            "any adapter: four neighbours of the result, whatever rows they belong to"),
 };
 
 constexpr Variant kLoads[] = {
-    {.name = "quads", .right = {.traits = kAligned}, .why = "rows of all operands are whole vec4s"},
-    {.name = "elements", .why = "right for all sizes"},
+    Variant("quads", {.traits = kAligned}, {}, {}, {}, "rows of all operands are whole vec4s"),
+    Variant("elements", {}, {}, {}, {}, "right for all sizes"),
 };
 
 bool is_q4(Weights w) { return w == Weights::q4 || w == Weights::q4_swapped; }
 
 const Shader& loader(Weights w) {
-  switch (w) {
-    case Weights::rows: return wgsl::weights_rows;
-    case Weights::columns: return wgsl::weights_columns;
-    case Weights::q4:
-    case Weights::q4_swapped: break;
-  }
-  return wgsl::weights_q4;
+  return is_q4(w) ? wgsl::weights_q4 : w == Weights::rows ? wgsl::weights_rows : wgsl::weights_columns;
 }
 
 bool has_whole_words(const Product& p) {
@@ -151,7 +120,6 @@ Status multiply(Lowering& op, Product p) {
   const std::uint32_t lanes = v.threads(op.profile());
   // A thread of the flat kernel begins at any column.
   const bool weight_quads = quads.weight && (!is_flat || p.weights != Weights::columns);
-  const auto flag = [](bool is_so) { return is_so ? 1.0 : 0.0; };
 
   Kernel kernel{.shader = *v.shader,
                 .bind = {p.x, is_q4(p.weights) ? p.weight.raw(by_words ? Elem::words4 : Elem::words) : p.weight},
@@ -194,7 +162,6 @@ Status multiply(Lowering& op, Product p) {
 std::int64_t last_dim(const Tensor& t) { return t.rank() == 0 ? 0 : t.shape[t.rank() - 1]; }
 
 Result<Product> product_of(Lowering& op, const Tensor& x, const Tensor& weight, std::int64_t depth) {
-  TRY(check_float(op, x));
   if (x.rank() == 0 || last_dim(x) != depth) {
     return op.fail("{} has shape {}, but its last dimension must be {}", x.arg, x.shape, depth);
   }
@@ -206,7 +173,7 @@ Result<Product> product_of(Lowering& op, const Tensor& x, const Tensor& weight, 
   }
   Product p;
   TRY_ASSIGN(p.params.rows, narrow(op, rows, x.arg));
-  p.params.depth = static_cast<std::uint32_t>(depth);
+  p.params.depth = narrow(depth);
   p.rows = op.extent(p.params.rows, most.unchecked(), {&x});
   p.varies = op.varies({&weight});
   p.x = op.read("x", x);
@@ -214,19 +181,17 @@ Result<Product> product_of(Lowering& op, const Tensor& x, const Tensor& weight, 
 }
 
 Status set_width(Lowering& op, const Tensor& x, std::int64_t width, Out& out) {
-  TRY(check_float(op, out));
   Shape shape = x.shape;
   shape[shape.rank() - 1] = width;
   return op.set_shape(out, shape);
 }
 
-Status check_bias(const Lowering& op, const std::optional<Tensor>& bias, std::int64_t columns,
-                  std::string_view there_are, std::string_view of_what) {
+Status add_bias(Lowering& op, Product& product, const std::optional<Float<Tensor>>& bias, const Tensor& weight) {
   if (!bias) return {};
-  TRY(check_float(op, *bias));
-  if (bias->numel() < columns) {
-    return op.fail("bias has shape {}, but {} {} {}", bias->shape, there_are, columns, of_what);
+  if (bias->numel() < weight.shape[0]) {
+    return op.fail("bias has shape {}, but {} has {} rows", bias->shape, weight.arg, weight.shape[0]);
   }
+  product.addend = op.read("addend", *bias);
   return {};
 }
 

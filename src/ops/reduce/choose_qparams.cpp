@@ -8,14 +8,6 @@
 namespace nibble::ops {
 namespace {
 
-struct Params {
-  std::uint32_t rows = 0;
-  std::uint32_t width = 0;
-  float quant_min = 0;
-  float quant_max = 0;
-  float eps = 0;
-};
-
 /// The shape of the results, which has a size for each block. Every block must be one run of elements: in the
 /// outermost of its dimensions longer than 1 it may be a part, in all further ones it is whole.
 Result<Shape> blocks(const Lowering& op, const Tensor& input, const LiveInts& block_size, bool keepdim) {
@@ -42,25 +34,20 @@ Result<Shape> blocks(const Lowering& op, const Tensor& input, const LiveInts& bl
 
 // A workgroup makes four rows, because the results of four are stored as one; a quarter of its threads folds each.
 constexpr Variant kVariants[] = {
-    {.name = "vector",
-     .best = {.adapters = Adapters::cpu},
-     .tile = {.rows = 4, .threads = 32},
-     .why = "a CPU adapter runs the threads of a quarter as one vector"},
-    {.name = "group", .tile = {.rows = 4, .threads = 256}, .why = "neighbouring lanes read neighbouring elements"},
+    Variant("vector", {}, {Adapters::cpu}, {4, 1, 32}, {}, "a CPU adapter runs the threads of a quarter as one vector"),
+    Variant("group", {}, {}, {4, 1, 256}, {}, "neighbouring lanes read neighbouring elements"),
 };
 constexpr Choice kQparams{"choose_qparams", kVariants};
 
-Status choose_qparams_affine(Lowering& op, const Tensor& input, std::string_view mapping, const LiveInts& block_size,
-                             Ignored, const std::optional<Number>& quant_min, const std::optional<Number>& quant_max,
-                             const std::optional<Number>& eps, Ignored, Ignored, bool keepdim, const Outs& outs) {
+Status choose_qparams_affine(Lowering& op, const Float<Tensor>& input, std::string_view mapping,
+                             const LiveInts& block_size, Ignored, const std::optional<Number>& quant_min,
+                             const std::optional<Number>& quant_max, const std::optional<Number>& eps, Ignored, Ignored,
+                             bool keepdim, const Outs& outs) {
   if (mapping != "ASYMMETRIC") return op.fail("mapping_type is {}, but only ASYMMETRIC is computed", mapping);
-  TRY(check_float(op, input));
   if (outs.size() != 2 || !outs.has(0) || !outs.has(1)) return op.fail("out must hold two tensors");
   Out scale = outs[0];
   Out zero = outs[1];
-  if (!is_float(scale.dtype)) {
-    return op.fail("the scale must be float32 or float16, but it is {}", scale.dtype);
-  }
+  if (!is_float(scale.dtype)) return op.fail("the scale must be float32 or float16, but it is {}", scale.dtype);
   if (zero.dtype != DType::i8 && zero.dtype != DType::i32) {
     return op.fail("the zero point must be int8 or int32, but it is {}", zero.dtype);
   }
@@ -76,11 +63,8 @@ Status choose_qparams_affine(Lowering& op, const Tensor& input, std::string_view
 
   const std::int64_t rows = shape.numel();
   const std::int64_t width = rows == 0 ? 0 : input.numel() / rows;
-  const Params params{.rows = narrow(rows),
-                      .width = narrow(width),
-                      .quant_min = static_cast<float>(low),
-                      .quant_max = static_cast<float>(high),
-                      .eps = eps ? static_cast<float>(eps->value) : std::numeric_limits<float>::min()};
+  const wgsl::ChooseQparamsParams params{narrow(rows), narrow(width), static_cast<float>(low), static_cast<float>(high),
+                                         eps ? static_cast<float>(eps->value) : std::numeric_limits<float>::min()};
   const auto& tile = op.choose(kQparams, {}).tile;
   return op.dispatch({.shader = wgsl::choose_qparams,
                       .bind = {op.read("source", input), op.write("scale", scale), op.write("zero_point", zero)},
@@ -97,10 +81,8 @@ constexpr Op kOps[] = {
                               "asymmetric; blocks that are runs of elements"),
 };
 
-constexpr const Choice* kChoices[] = {&kQparams};
-
 }  // namespace
 
-const Family kChooseQparams{"choose_qparams", kOps, kChoices};
+const Family kChooseQparams{"choose_qparams", kOps, {&kQparams}};
 
 }  // namespace nibble::ops

@@ -2,41 +2,40 @@
 
 #include <algorithm>
 
-#include "wgsl.hpp"
-
 namespace nibble::ops {
 namespace {
 
 constexpr Variant kVariants[] = {
-    {.name = "cores", .best = {.adapters = Adapters::cpu}, .tile = kForCores, .why = "a few threads for each core"},
-    {.name = "lanes", .tile = kForLanes, .why = "enough threads for any GPU"},
+    Variant("cores", {}, {Adapters::cpu}, kForCores, {}, "a few threads for each core"),
+    Variant("lanes", {}, {}, kForLanes, {}, "enough threads for any GPU"),
 };
 
-/// Appends a dimension, outermost first; merged with the one before where they are one run.
-void append(Dims& sizes, Dims& strides, std::uint32_t& rank, std::uint32_t size, std::uint32_t stride) {
+/// Appends a dimension, outermost first, to the kept (0) or the folded ones (1); merged with the one before where they
+/// are one run.
+void append(wgsl::FoldParams& params, std::size_t side, std::uint32_t size, std::uint32_t stride) {
   if (size == 1) return;
+  auto& rank = params.rank[side];
+  auto& strides = params.strides[side];
   if (rank > 0 && strides[rank - 1] == size * stride) {
-    sizes[rank - 1] *= size;
-    strides[rank - 1] = stride;
-    return;
+    params.sizes[side][rank - 1] *= size;
+  } else {
+    params.sizes[side][rank++] = size;
   }
-  sizes[rank] = size;
-  strides[rank] = stride;
-  ++rank;
+  strides[rank - 1] = stride;
 }
 
 // A line shorter than this is not shared.
 constexpr std::uint32_t kShortest = 256;
 
 // One thread merges the parts of a line, so a line is cut into as many parts as each of them has elements, at most.
-std::uint32_t parts_of(const FoldParams& params, std::uint32_t wanted) {
+std::uint32_t parts_of(const wgsl::FoldParams& params, std::uint32_t wanted) {
   if (params.lines == 0 || params.width < kShortest) return 1;
   std::uint64_t parts = 1;
   while (4 * parts * parts <= params.width) parts *= 2;
-  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(wanted / params.lines, 1, parts));
+  return narrow(std::clamp<std::uint64_t>(wanted / params.lines, 1, parts));
 }
 
-Kernel kernel_of(const Shader& shader, const FoldParams& params, const Fold& f, std::uint64_t threads) {
+Kernel kernel_of(const Shader& shader, const wgsl::FoldParams& params, const Fold& f, std::uint64_t threads) {
   Kernel kernel{.shader = shader, .params = params, .threads = threads, .slots = {{"fold", *f.shader}}};
   if (f.elements != nullptr) kernel.slots.push_back({"elements", *f.elements});
   add_states(kernel, f);
@@ -50,7 +49,7 @@ const Choice kFold{"fold", kVariants};
 const Fold kMoments{.shader = &wgsl::fold_moments, .lanes = 4};
 
 Lines lines_of(const Lowering& op, const Tensor& self, const DimSet& is_folded) {
-  FoldParams params;
+  wgsl::FoldParams params{.parts = 1};
   std::array<std::uint64_t, 2> now{1, 1};
   std::array<Size, 2> most{1, 1};
   // A line of nothing has the strides that it has where there is something, so that it is folded in the same way.
@@ -62,12 +61,11 @@ Lines lines_of(const Lowering& op, const Tensor& self, const DimSet& is_folded) 
     stride /= std::max<std::uint64_t>(size, 1);
     now[side] *= size;
     most[side] = most[side] * Size::from_signed(op.bound(self)[i]);
-    append(params.sizes[side], params.strides[side], params.rank[side], static_cast<std::uint32_t>(size),
-           static_cast<std::uint32_t>(stride));
+    append(params, side, narrow(size), narrow(stride));
   }
   const auto [kept, folded] = params.rank;
-  params.lines = static_cast<std::uint32_t>(now[0]);
-  params.width = static_cast<std::uint32_t>(now[1]);
+  params.lines = narrow(now[0]);
+  params.width = narrow(now[1]);
   params.inner = folded == 0 ? 1 : params.strides[1][folded - 1];
   params.in_quads = folded <= 1 && params.inner == 1 && params.width % 4 == 0 ? 1 : 0;
   // Neighbouring lanes should read neighbouring addresses: along the lines, if those are the innermost dimension.
@@ -96,12 +94,12 @@ Status fold(Lowering& op, const Tensor& self, Lines& lines, const Fold& f, const
   return op.dispatch(kernel);
 }
 
-Status merge_parts(Lowering& op, FoldParams& params, const Fold& f) {
+Status merge_parts(Lowering& op, wgsl::FoldParams& params, const Fold& f) {
   params.merged = 1;
   return op.dispatch(kernel_of(wgsl::fold_merge, params, f, params.parts == 1 ? 0 : params.lines));
 }
 
-Status finish_lines(Lowering& op, const FoldParams& params, const Fold& f, const Out& out, const Shader& finish) {
+Status finish_lines(Lowering& op, const wgsl::FoldParams& params, const Fold& f, const Out& out, const Shader& finish) {
   Kernel kernel = kernel_of(wgsl::fold_finish, params, f, Size(params.lines).div_up(4).unchecked());
   kernel.bind.push_back(op.write("result", out));
   kernel.slots.push_back({"finish", finish});

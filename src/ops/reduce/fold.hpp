@@ -3,7 +3,7 @@
 #pragma once
 
 #include "ops/checks.hpp"
-#include "ops/strides.hpp"
+#include "wgsl.hpp"
 
 namespace nibble::ops {
 
@@ -15,27 +15,11 @@ struct Fold {
   Elem elem = Elem::f32;
 };
 
-/// The parameters of all kernels that fold. Of two items one is about the kept dimensions, one about the folded ones.
-struct FoldParams {
-  std::uint32_t lines = 0;
-  std::uint32_t width = 0;  ///< elements in a line
-  std::uint32_t parts = 1;  ///< threads that share a line, and so its states
-  std::array<std::uint32_t, 2> rank{};
-  std::uint32_t neighbours = 0;  ///< 1: neighbouring threads take neighbouring lines, 0: neighbouring elements
-  float scalar = 0;              ///< the op's own: a divisor, an epsilon
-  std::uint32_t inner = 1;       ///< elements between neighbours of a line, where it has one dimension
-  std::uint32_t merged = 0;      ///< 1: a line's only state is that of its first part
-  std::uint32_t in_quads = 0;    ///< 1: a line is a run of whole vec4s
-  std::array<std::uint32_t, 2> pad{};
-  std::array<Dims, 2> sizes{};
-  std::array<Dims, 2> strides{};
-};
-
 using DimSet = std::array<bool, Shape::kMaxRank>;
 
 /// The lines of a tensor: what is left when the folded dimensions are taken away.
 struct Lines {
-  FoldParams params;
+  wgsl::FoldParams params;
   Extent count;
   Extent width;
 };
@@ -53,10 +37,10 @@ extern const Choice kFold;
 Status fold(Lowering& op, const Tensor& self, Lines& lines, const Fold& f, const Tile& tile);
 
 /// Merges each line's states into its first. Wanted before they are read more than once.
-Status merge_parts(Lowering& op, FoldParams& params, const Fold& f);
+Status merge_parts(Lowering& op, wgsl::FoldParams& params, const Fold& f);
 
 /// Turns each line's states into an element of `out`. `finish` is one of the modules in fold_finish.wgsl.
-Status finish_lines(Lowering& op, const FoldParams& params, const Fold& f, const Out& out, const Shader& finish);
+Status finish_lines(Lowering& op, const wgsl::FoldParams& params, const Fold& f, const Out& out, const Shader& finish);
 
 /// Has the working memory of a fold and fills the slots of kernels that use it.
 void add_states(Kernel& kernel, const Fold& f);

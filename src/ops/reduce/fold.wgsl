@@ -4,16 +4,16 @@
 //! slots: fold, states
 
 const KEPT = 0u;
-const FOLDED = 8u;
+const FOLDED = 1u;
 
-// Where the index-th combination of the dimensions from `first` on lies in the source.
-fn offset(index: u32, first: u32, rank: u32) -> u32 {
+// Where the index-th combination of the kept or of the folded dimensions lies in the source.
+fn offset(index: u32, side: u32) -> u32 {
   var rest = index;
   var sum = 0u;
-  for (var d = rank; d > 0u; d--) {
-    let k = first + d - 1u;
-    let size = params.sizes[k >> 2u][k & 3u];
-    sum += (rest % size) * params.strides[k >> 2u][k & 3u];
+  for (var d = params.rank[side]; d > 0u; d--) {
+    let k = d - 1u;
+    let size = params.sizes[side][k >> 2u][k & 3u];
+    sum += (rest % size) * params.strides[side][k >> 2u][k & 3u];
     rest = rest / size;
   }
   return sum;
@@ -31,14 +31,14 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     line = i % params.lines;
     part = i / params.lines;
   }
-  let base = offset(line, KEPT, params.kept_rank);
+  let base = offset(line, KEPT);
   var s = start();
   if (params.in_quads == 1u) {
     let first = base / 4u;
     for (var quad = part; quad < params.width / 4u; quad += params.parts) {
       s = merge(s, lift4(vec4<T>(load4_source(first + quad)), 4u * quad, 1u));
     }
-  } else if (params.folded_rank <= 1u) {
+  } else if (params.rank[FOLDED] <= 1u) {
     // A single run: no division in the loop, and four elements to a merge.
     let step = params.parts * params.inner;
     var at = base + part * params.inner;
@@ -57,7 +57,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     }
   } else {
     for (var element = part; element < params.width; element += params.parts) {
-      s = merge(s, lift(T(load_source(base + offset(element, FOLDED, params.folded_rank))), element));
+      s = merge(s, lift(T(load_source(base + offset(element, FOLDED))), element));
     }
   }
   set_state(line * params.parts + part, s);

@@ -1,7 +1,6 @@
 // Rows brought to unit size: rms_norm, layer_norm, and a sum with the rms_norm of it. All computed in f32.
 #include "ops/families.hpp"
 #include "ops/reduce/rows.hpp"
-#include "wgsl.hpp"
 
 namespace nibble::ops {
 namespace {
@@ -18,11 +17,9 @@ const Shader& weight_of(const std::optional<Tensor>& weight) {
 
 Status rms(Lowering& op, const Tensor& x, const std::optional<Tensor>& weight, const Number& eps, Out& out,
            const Terms* terms = nullptr) {
-  TRY(check_floats(op, {&x, &out}));
   if (x.rank() == 0) return op.fail("{} has no dimensions, but its last one is normalized", x.arg);
   const auto last = x.rank() - 1;
   if (weight) {
-    TRY(check_float(op, *weight));
     const auto width = x.shape[last];
     if (weight->rank() == 0 || weight->shape[weight->rank() - 1] != width || weight->numel() != width) {
       return op.fail("weight has shape {}, but rows of {} elements need [{}]", weight->shape, width, width);
@@ -39,28 +36,27 @@ Status rms(Lowering& op, const Tensor& x, const std::optional<Tensor>& weight, c
               x, lines, out);
 }
 
-Status rms_norm(Lowering& op, const Tensor& x, const std::optional<Tensor>& weight, const Number& eps, Out& out) {
+Status rms_norm(Lowering& op, const Float<Tensor>& x, const std::optional<Float<Tensor>>& weight, const Number& eps,
+                Float<Out>& out) {
   return rms(op, x, weight, eps, out);
 }
 
 /// What is normalized is the sum as it is stored.
-Status add_rms_norm(Lowering& op, const Tensor& a, const Tensor& b, const Tensor& weight, const Number& eps,
-                    const Outs& outs) {
+Status add_rms_norm(Lowering& op, const Float<Tensor>& a, const Float<Tensor>& b, const Float<Tensor>& weight,
+                    const Number& eps, const Float<Outs>& outs) {
   if (outs.size() != 2 || !outs.has(0) || !outs.has(1)) return op.fail("out must hold two tensors");
   Out sum = outs[0];
   Out normed = outs[1];
   if (!(a.shape == b.shape)) return op.fail("a has shape {}, but b has {}", a.shape, b.shape);
-  TRY(check_floats(op, {&a, &b, &sum}));
   TRY(op.set_shape(sum, a.shape));
   const Terms terms{.b = b, .sum = sum};
   return rms(op, a, weight, eps, normed, &terms);
 }
 
-Status native_layer_norm(Lowering& op, const Tensor& input, const LiveInts& normalized,
-                         const std::optional<Tensor>& weight, const std::optional<Tensor>& bias, const Number& eps,
-                         const Outs& outs) {
+Status native_layer_norm(Lowering& op, const Float<Tensor>& input, const LiveInts& normalized,
+                         const std::optional<Float<Tensor>>& weight, const std::optional<Float<Tensor>>& bias,
+                         const Number& eps, const Float<Outs>& outs) {
   if (outs.size() != 3 || !outs.has(0)) return op.fail("out must hold three tensors");
-  TRY(check_float(op, input));
   if (normalized.size() == 0 || normalized.size() > input.rank()) {
     return op.fail("normalized_shape has {} dimensions, but input has {}", normalized.size(), input.rank());
   }
@@ -76,14 +72,12 @@ Status native_layer_norm(Lowering& op, const Tensor& input, const LiveInts& norm
     }
   }
   for (const auto* t : {&weight, &bias}) {
-    if (!*t) continue;
-    TRY(check_float(op, **t));
-    if (!((*t)->shape == inner)) return op.fail("{} has shape {}, but {} is normalized", (*t)->arg, (*t)->shape, inner);
+    if (!*t || (*t)->shape == inner) continue;
+    return op.fail("{} has shape {}, but {} is normalized", (*t)->arg, (*t)->shape, inner);
   }
   for (std::size_t i = 0; i < outs.size(); ++i) {
     if (!outs.has(i)) continue;
     Out out = outs[i];
-    TRY(check_float(op, out));
     TRY(op.set_shape(out, i == 0 ? input.shape : stat));
   }
   auto lines = lines_of(op, input, from_dim(kept));
@@ -108,10 +102,8 @@ constexpr Op kOps[] = {
                           "any trailing dims"),
 };
 
-constexpr const Choice* kChoices[] = {&kRows};
-
 }  // namespace
 
-const Family kNorm{"norm", kOps, kChoices};
+const Family kNorm{"norm", kOps, {&kRows}};
 
 }  // namespace nibble::ops

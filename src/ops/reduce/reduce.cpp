@@ -2,7 +2,6 @@
 // enough threads for a GPU: see fold.hpp.
 #include "ops/families.hpp"
 #include "ops/reduce/fold.hpp"
-#include "wgsl.hpp"
 
 namespace nibble::ops {
 namespace {
@@ -58,19 +57,19 @@ Status sum(Lowering& op, const Tensor& self, const std::optional<Ints>& dims, bo
 
 Status variance(Lowering& op, const Tensor& self, const std::optional<Ints>& dims, double correction, bool keepdim,
                 Out& out) {
-  if (!is_float(self.dtype) || !is_float(out.dtype)) return op.fail("cannot reduce {} to {}", self.dtype, out.dtype);
   TRY_ASSIGN(const auto is_folded, dims_of(op, self, dims));
   TRY_ASSIGN(auto lines, reduced(op, self, is_folded, keepdim, out));
   lines.params.scalar = static_cast<float>(correction);
   return reduce(op, self, lines, out, kMoments, wgsl::finish_variance);
 }
 
-Status var(Lowering& op, const Tensor& self, const std::optional<Ints>& dims, bool unbiased, bool keepdim, Out& out) {
+Status var(Lowering& op, const Float<Tensor>& self, const std::optional<Ints>& dims, bool unbiased, bool keepdim,
+           Float<Out>& out) {
   return variance(op, self, dims, unbiased ? 1 : 0, keepdim, out);
 }
 
-Status var_correction(Lowering& op, const Tensor& self, const std::optional<Ints>& dims,
-                      const std::optional<Number>& correction, bool keepdim, Out& out) {
+Status var_correction(Lowering& op, const Float<Tensor>& self, const std::optional<Ints>& dims,
+                      const std::optional<Number>& correction, bool keepdim, Float<Out>& out) {
   return variance(op, self, dims, correction ? correction->value : 1, keepdim, out);
 }
 
@@ -126,10 +125,8 @@ constexpr Op kOps[] = {
     op<extreme_place<kMin>>("aten.argmin.default", kArgs, kPlace),
 };
 
-constexpr const Choice* kChoices[] = {&kFold};
-
 }  // namespace
 
-const Family kReduce{"reduce", kOps, kChoices};
+const Family kReduce{"reduce", kOps, {&kFold}};
 
 }  // namespace nibble::ops

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "wgsl.hpp"
-
 namespace nibble::ops {
 namespace {
 
@@ -13,41 +11,22 @@ constexpr std::uint32_t kSingles = 2;  // the result can be stored one by one: i
 constexpr std::uint32_t kStates = 4;   // states are wanted afterwards
 
 constexpr When kAtOnce{.traits = kQuads, .none_of = kStates};
-constexpr Tile kAnySize{.threads = 1};
-
 enum Form : std::uint8_t { cores, lanes, thread, vector, group, line };
 
 // What no row is best for is taken by the first that is right: cores, or lanes.
 constexpr Variant kVariants[] = {
-    {.name = "cores",
-     .right = {.adapters = Adapters::cpu},
-     .best = {.max_rows = 3, .min_width = 8193},
-     .tile = kForCores,
-     .why = "several threads share a line, then all apply it: a long line is almost alone"},
-    {.name = "lanes",
-     .best = {.adapters = Adapters::gpu, .max_rows = 63, .min_width = 16385},
-     .tile = kForLanes,
-     .why = "as cores, with threads for a GPU"},
-    {.name = "thread",
-     .right = kAtOnce,
-     .best = {.adapters = Adapters::cpu, .min_rows = 64, .max_width = 1024},
-     .tile = kAnySize,
-     .why = "lines for all cores and vector lanes; in longer ones barriers do not show, and neighbouring loads do"},
-    {.name = "vector",
-     .right = kAtOnce,
-     .best = {.adapters = Adapters::cpu},
-     .tile = kAnySize,
-     .why = "barriers cost little between the threads that a CPU adapter runs as one vector"},
-    {.name = "group",
-     .right = kAtOnce,
-     .best = {.adapters = Adapters::gpu},
-     .tile = kAnySize,
-     .why = "a workgroup takes a line, about four elements a thread"},
-    {.name = "line",
-     .right = {.traits = kSingles, .none_of = kStates},
-     .best = {.adapters = Adapters::cpu, .min_rows = 64},
-     .tile = kAnySize,
-     .why = "as thread, for lines that are no whole quads"},
+    Variant("cores", {Adapters::cpu}, {.max_rows = 3, .min_width = 8193}, kForCores, {},
+            "several threads share a line, then all apply it: a long line is almost alone"),
+    Variant("lanes", {}, {.adapters = Adapters::gpu, .max_rows = 63, .min_width = 16385}, kForLanes, {},
+            "as cores, with threads for a GPU"),
+    Variant("thread", kAtOnce, {.adapters = Adapters::cpu, .min_rows = 64, .max_width = 1024}, {}, &wgsl::rows_thread,
+            "lines for all cores and vector lanes; in longer ones barriers do not show, and neighbouring loads do"),
+    Variant("vector", kAtOnce, {Adapters::cpu}, {}, &wgsl::rows_group,
+            "barriers cost little between the threads that a CPU adapter runs as one vector"),
+    Variant("group", kAtOnce, {Adapters::gpu}, {}, &wgsl::rows_group,
+            "a workgroup takes a line, about four elements a thread"),
+    Variant("line", {.traits = kSingles, .none_of = kStates}, {.adapters = Adapters::cpu, .min_rows = 64}, {},
+            &wgsl::rows_line, "as thread, for lines that are no whole quads"),
 };
 
 std::uint32_t group_size(const Lowering& op, Form form, std::uint64_t widest) {
@@ -88,10 +67,7 @@ Status rows(Lowering& op, const RowsOp& rows, const Tensor& self, Lines& lines, 
     TRY(fold(op, source, lines, rows.fold, variant.tile));
     TRY(merge_parts(op, lines.params, rows.fold));
   }
-  Kernel kernel{.shader = is_split         ? wgsl::rows_apply
-                          : form == line   ? wgsl::rows_line
-                          : form == thread ? wgsl::rows_thread
-                                           : wgsl::rows_group,
+  Kernel kernel{.shader = is_split ? wgsl::rows_apply : *variant.shader,
                 .bind = {op.write("result", out).lanes(form == line ? 1 : 4)},
                 .params = params,
                 .threads = is_split ? quads_of(out.shape) : params.lines,

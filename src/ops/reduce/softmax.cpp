@@ -1,14 +1,12 @@
 // Softmax and its logarithm over any dimension, stable for any input: the largest element of a line is subtracted.
 #include "ops/families.hpp"
 #include "ops/reduce/rows.hpp"
-#include "wgsl.hpp"
 
 namespace nibble::ops {
 namespace {
 
 template <const Shader& apply>
-Status softmax(Lowering& op, const Tensor& self, std::int64_t dim, Ignored, Out& out) {
-  TRY(check_floats(op, {&self, &out}));
+Status softmax(Lowering& op, const Float<Tensor>& self, std::int64_t dim, Ignored, Float<Out>& out) {
   TRY_ASSIGN(const auto d, op.dim(dim, self.rank(), "dim"));
   TRY(op.set_shape(out, self.shape));
   DimSet is_folded{};

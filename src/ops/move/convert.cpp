@@ -1,8 +1,7 @@
 // Changing the element type.
-#include "ops/elementwise/elementwise.hpp"
 #include "ops/families.hpp"
+#include "ops/move/move.hpp"
 #include "plan/copy.hpp"
-#include "wgsl.hpp"
 
 namespace nibble::ops {
 namespace {
@@ -22,12 +21,9 @@ Status convert(Lowering& op, const Tensor& in, const Out& out) {
   if (in.dtype == out.dtype) {
     return copy_words(op, from.buffer, to.buffer, Size::bytes(in.shape, in.dtype).unchecked());
   }
-  struct ConvertParams {
-    std::uint32_t quads;
-  };
   return op.dispatch({.shader = wgsl::convert,
                       .bind = {from, to},
-                      .params = ConvertParams{quads_of(out.shape)},
+                      .params = wgsl::ConvertParams{quads_of(out.shape)},
                       .threads = quads_of(out.shape),
                       .slots = {{"change", change(in.dtype, out.dtype)}}});
 }

@@ -1,9 +1,8 @@
 // Tensors made from numbers alone: all elements equal, or in equal steps.
 #include <cmath>
 
-#include "ops/elementwise/elementwise.hpp"
 #include "ops/families.hpp"
-#include "wgsl.hpp"
+#include "ops/move/move.hpp"
 
 namespace nibble::ops {
 namespace {
@@ -17,9 +16,7 @@ float as_float(double value, DType dtype) {
 Result<std::int32_t> as_int(const Lowering& op, const Number& number) {
   const double whole = std::trunc(number.value);
   const bool fits = whole >= -2147483648.0 && whole <= 2147483647.0;  // a NaN does not
-  if (!fits) {
-    return op.fail("cannot make an int32 of {}", number.value);
-  }
+  if (!fits) return op.fail("cannot make an int32 of {}", number.value);
   return static_cast<std::int32_t>(whole);
 }
 
@@ -36,15 +33,7 @@ Status fill_size(Lowering& op, const LiveInts& size, Out& out, const Number& val
 }  // namespace
 
 Status fill(Lowering& op, const Out& out, const Number& start, const Number& step) {
-  struct FillParams {
-    std::uint32_t quads;
-    float start;
-    float step;
-    std::int32_t start_int;
-    std::int32_t step_int;
-  };
-  FillParams params{};
-  params.quads = quads_of(out.shape);
+  wgsl::FillParams params{.quads = quads_of(out.shape)};
   if (is_float(out.dtype)) {
     params.start = as_float(start.value, out.dtype);
     params.step = as_float(step.value, out.dtype);
@@ -98,9 +87,7 @@ Status arange(Lowering& op, const Number& start, const Number& end, const Number
   }
   const double count = std::ceil((end.value - start.value) / step.value);
   const bool can_count = step.value != 0 && count >= 0 && count <= 4294967295.0;  // not where any is NaN
-  if (!can_count) {
-    return op.fail("cannot go from {} to {} in steps of {}", start.value, end.value, step.value);
-  }
+  if (!can_count) return op.fail("cannot go from {} to {} in steps of {}", start.value, end.value, step.value);
   TRY(op.set_shape(out, {static_cast<std::int64_t>(count)}));
   return fill(op, out, start, step);
 }
