@@ -60,7 +60,7 @@ std::array<std::uint32_t, 3> grid(std::uint64_t threads) {
 }
 
 void attention(Report& report, const Model& model, std::uint32_t rows, std::uint32_t keys, int rounds) {
-  auto session = must(Session::create(model));
+  auto session = must(model.session());
   const std::vector<std::int64_t> position{keys - rows};
   const auto q = random_floats(std::size_t{rows} * kHeads * kSize, 2);
   const auto kv = random_floats(std::size_t{rows} * kKeyHeads * kSize, 3);

@@ -60,7 +60,7 @@ struct Call {
   Session session;
 
   Call(const Model& model, std::uint32_t count)
-      : ids(random_ids(count)), out(std::size_t{count} * kWidth), session(must(Session::create(model))) {}
+      : ids(random_ids(count)), out(std::size_t{count} * kWidth), session(must(model.session())) {}
   void run() {
     const HostTensor in{.dtype = DType::i64, .shape = {static_cast<std::int64_t>(ids.size())}, .data = ids.data()};
     must(session.set_inputs({&in, 1}));

@@ -46,7 +46,7 @@ void write_program(const std::string& path, Shape2 shape) {
 }
 
 void measure(Report& report, const Model& model, Shape2 shape, std::uint32_t rows, int rounds) {
-  auto session = must(Session::create(model));
+  auto session = must(model.session());
   std::mt19937 random(2);
   std::vector<float> x(std::size_t{rows} * shape.depth);
   for (auto& v : x) v = static_cast<float>(random() % 2001) * 1e-3F - 1;

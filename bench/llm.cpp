@@ -17,7 +17,7 @@ struct Caller {
   std::vector<float> logits;
 
   explicit Caller(const Model& model)
-      : session(must(Session::create(model))), logits(static_cast<std::size_t>(model.outputs()[0].shape.numel())) {}
+      : session(must(model.session())), logits(static_cast<std::size_t>(model.outputs()[0].shape.numel())) {}
 
   void run(std::int64_t tokens, std::int64_t position) {
     const std::vector<std::int64_t> ids(static_cast<std::size_t>(tokens), 7);
@@ -152,7 +152,7 @@ int run(int argc, char** argv) {
   const auto device = must(Device::open(selector));
   if (!load.empty()) {
     std::optional<Session> session;
-    measure_load([&] { session = must(Session::create(must(Model::load(device, load)))); });
+    measure_load([&] { session = must(must(Model::load(device, load)).session()); });
     return 0;
   }
   Report report(device.info().name);

@@ -182,7 +182,7 @@ from ctypes import c_char_p, c_int32, c_uint64, c_void_p
 
 from ._native import Progress
 from ._options import take_flag, take_names, take_text, take_tuning, take_u64, take_variants
-from ._program import Device, Model, load_program
+from ._program import Device, DeviceInfo, Model, load_program
 
 
 class LoadOptions(ctypes.Structure):
@@ -195,15 +195,15 @@ PYTHON_LOAD = """
 
 def load(
     path: str | os.PathLike,
-    device: str | int | Device | None = None,
+    device: str | int | Device | DeviceInfo | None = None,
     on_progress: Callable[[int, int], None] | None = None,
     *,
 """
 
 PYTHON_DOC = '''    """Loads a .pte file onto a GPU.
 
-    device: an index, a kind ("cpu", "integrated", "discrete"), a part of a name or one of devices(); by default what
-        $NIBBLE_DEVICE says, else the best adapter.
+    device: an open Device, or which one to open: an index, a kind ("cpu", "integrated", "discrete"), a part of a name
+        or one of devices(); by default what $NIBBLE_DEVICE says, else the best adapter.
     on_progress: called with the bytes of weights uploaded so far, and in all.
 '''
 

@@ -75,7 +75,7 @@ NIBBLE_EXPORT const char* nibble_device_json(nibble_device* device) NIBBLE_NOEXC
 NIBBLE_EXPORT uint64_t nibble_device_live_objects(nibble_device* device) NIBBLE_NOEXCEPT;
 /* How many different pipelines were compiled on it so far; a call never compiles one. */
 NIBBLE_EXPORT uint64_t nibble_device_compiled_pipelines(nibble_device* device) NIBBLE_NOEXCEPT;
-NIBBLE_EXPORT void nibble_device_close(nibble_device* device) NIBBLE_NOEXCEPT;
+NIBBLE_EXPORT void nibble_device_free(nibble_device* device) NIBBLE_NOEXCEPT;
 
 /* `options` may be null. */
 NIBBLE_EXPORT nibble_model* nibble_model_load(nibble_device* device, const char* path,
@@ -87,9 +87,14 @@ NIBBLE_EXPORT bool nibble_model_input(nibble_model* model, size_t index, nibble_
 NIBBLE_EXPORT bool nibble_model_output(nibble_model* model, size_t index, nibble_tensor* out) NIBBLE_NOEXCEPT;
 /* Constant methods as a JSON object: name to value, or to a list where a method returns several. */
 NIBBLE_EXPORT const char* nibble_model_constants_json(nibble_model* model) NIBBLE_NOEXCEPT;
+/* Runs the program in the model's own session. Fills each of `outputs` (as many as the program has): dtype, shape, and
+ * data, which is the model's and valid until its next run; or is_int and integer. One call at a time. */
+NIBBLE_EXPORT bool nibble_model_run(nibble_model* model, const nibble_tensor* inputs, size_t input_count,
+                                    nibble_tensor* outputs, size_t output_count) NIBBLE_NOEXCEPT;
+/* A further session, with state of its own. It may outlive the model and the device. */
+NIBBLE_EXPORT nibble_session* nibble_model_session(nibble_model* model) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT void nibble_model_free(nibble_model* model) NIBBLE_NOEXCEPT;
 
-NIBBLE_EXPORT nibble_session* nibble_session_create(nibble_model* model) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT bool nibble_session_set_inputs(nibble_session* session, const nibble_tensor* inputs,
                                              size_t count) NIBBLE_NOEXCEPT;
 /* After set_inputs: the live shape, or the integer. */

@@ -1,5 +1,5 @@
-// Nibble's C++ API. Open a Device, load a Model on it (its weights and pipelines, shared), make a Session (one
-// user's state), run. Every failure is a value; nothing here throws.
+// Nibble's C++ API. Open a Device, load a Model on it (its weights and pipelines) and run it; a Session is one more
+// user of a model. All three are handles: copies mean the same object. Every failure is a value; nothing here throws.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +18,11 @@
 
 namespace nibble {
 
-struct DeviceState;
-struct ModelState;
-struct SessionState;
+struct DeviceImpl;
+struct ModelImpl;
+struct SessionImpl;
+struct OwnSession;
+class Session;
 /// The library's own way to what stands behind the classes below.
 struct Internals;
 
@@ -48,6 +50,10 @@ NIBBLE_API Result<std::vector<DeviceInfo>> devices();
 
 class NIBBLE_API Device {
  public:
+  // A handle that was moved from would have nothing behind it: there are only copies.
+  Device(const Device&) = default;
+  Device& operator=(const Device&) = default;
+
   /// `selector`: empty for $NIBBLE_DEVICE or the best adapter, else an index, a kind ("cpu", "discrete",
   /// "integrated") or a part of a name.
   static Result<Device> open(std::string_view selector = {});
@@ -62,7 +68,8 @@ class NIBBLE_API Device {
 
  private:
   friend struct Internals;
-  std::shared_ptr<DeviceState> state_;
+  Device() = default;
+  std::shared_ptr<DeviceImpl> impl_;
 };
 
 struct LoadOptions : Options {
@@ -72,28 +79,43 @@ struct LoadOptions : Options {
 
 class NIBBLE_API Model {
  public:
+  Model(const Model&) = default;
+  Model& operator=(const Model&) = default;
+
   /// Maps the file, checks it, uploads its weights and compiles its kernels.
   static Result<Model> load(const Device& device, const std::string& path, const LoadOptions& options = {});
   const std::vector<TensorInfo>& inputs() const;
   const std::vector<TensorInfo>& outputs() const;
   const std::vector<ConstantMethod>& constant_methods() const;
 
+  /// Runs the program in the model's own session: see Session::run(). Calls from several threads take turns.
+  Result<std::vector<HostArray>> run(std::span<const HostTensor> inputs) const;
+  /// A further session, with state of its own as it is in the program.
+  Result<Session> session() const;
+
  private:
   friend struct Internals;
-  std::shared_ptr<ModelState> state_;
+  Model() = default;
+  std::shared_ptr<const ModelImpl> impl_;
+  std::shared_ptr<OwnSession> own_;
 };
 
 /// One user's state: mutable buffers, intermediates, staging. One call at a time; different sessions may be used
 /// from different threads.
 class NIBBLE_API Session {
  public:
-  static Result<Session> create(const Model& model);
+  Session(const Session&) = default;
+  Session& operator=(const Session&) = default;
 
+  /// Runs the program and gives its outputs, in new memory.
+  Result<std::vector<HostArray>> run(std::span<const HostTensor> inputs);
+
+  // The same in steps, for outputs in memory of the caller's.
   /// Takes the inputs: checks and converts them, and works out what the call will do. The data is not needed after.
   Status set_inputs(std::span<const HostTensor> inputs);
-  /// The live shape of an output, after set_inputs().
+  /// The live shape of an output, after set_inputs(); that of a scalar where there is no such output.
   Shape output_shape(std::size_t output) const;
-  /// The value of an integer output, after set_inputs().
+  /// The value of an integer output, after set_inputs(); 0 where there is no such output.
   std::int64_t output_int(std::size_t output) const;
   /// Runs the program on the inputs last set, once: set them again for the next call. `outputs` has one entry per
   /// output; an entry without data is skipped. An integer output is written as int64.
@@ -105,7 +127,8 @@ class NIBBLE_API Session {
 
  private:
   friend struct Internals;
-  std::shared_ptr<SessionState> state_;
+  Session() = default;
+  std::shared_ptr<SessionImpl> impl_;
 };
 
 /// Nibble's version, "0.1.0".

@@ -3,7 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -43,6 +45,22 @@ struct HostOutput {
   DType dtype = DType::f32;
   void* data = nullptr;
   std::size_t bytes = 0;
+};
+
+/// An output in memory of its own. An integer output has `is_int` and `integer` instead.
+struct HostArray {
+  DType dtype = DType::f32;
+  Shape shape;
+  std::unique_ptr<std::byte[]> data;
+  std::size_t bytes = 0;
+  bool is_int = false;
+  std::int64_t integer = 0;
+
+  /// The elements, if T is the C++ type of `dtype`: float for float32, std::int64_t for int64, …
+  template <class T>
+  std::span<const T> as() const {
+    return {reinterpret_cast<const T*>(data.get()), bytes / sizeof(T)};
+  }
 };
 
 /// A tensor that a session keeps from call to call, such as a KV cache.

@@ -11,7 +11,7 @@ exporter then run on the GPU through `executorch.runtime` as well.
 from ._export import Exported, export, export_embedding
 from ._load import load
 from ._native import NibbleError, lib
-from ._program import Device, Model, Session, State, TensorSpec, devices
+from ._program import Device, DeviceInfo, Model, Session, State, TensorSpec, devices
 from ._quantize import dequantize_q4, quantize_q4
 from ._register import Registration, registered
 
@@ -19,6 +19,7 @@ __version__ = lib.nibble_version().decode()
 
 __all__ = [
     "Device",
+    "DeviceInfo",
     "Exported",
     "Model",
     "NibbleError",

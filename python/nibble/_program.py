@@ -18,8 +18,8 @@ _INT64 = np.iinfo(np.int64)
 
 
 @dataclass(frozen=True)
-class Device:
-    """An adapter: what it is, and in `profile` all that planning knows of it: limits and features by name."""
+class DeviceInfo:
+    """What an adapter is, and in `profile` all that planning knows of it: limits and features by name."""
 
     index: int
     name: str
@@ -29,7 +29,7 @@ class Device:
     profile: dict = field(repr=False)
 
     @classmethod
-    def _from_json(cls, text: bytes | dict) -> "Device":
+    def _from_json(cls, text: bytes | dict) -> "DeviceInfo":
         profile = json.loads(text) if isinstance(text, bytes) else dict(text)
         index = profile.pop("index")
         return cls(index, *(profile[key] for key in ("name", "kind", "backend", "driver")), profile)
@@ -81,21 +81,58 @@ class _Handle:
         self._finalizer()
 
 
-def devices() -> list[Device]:
+def devices() -> list[DeviceInfo]:
     """All adapters that can run programs; none is an empty list."""
-    return [Device._from_json(info) for info in json.loads(check(lib.nibble_devices_json()))]
+    return [DeviceInfo._from_json(info) for info in json.loads(check(lib.nibble_devices_json()))]
+
+
+class Device:
+    """An open adapter. Models that are loaded on one device share the kernels that they have in common."""
+
+    def __init__(self, which: str | int | DeviceInfo | None = None):
+        """`which`: an index, a kind ("cpu", "discrete", "integrated"), a part of a name, or one of devices(); None for
+        $NIBBLE_DEVICE or the best adapter."""
+        selector = "" if which is None else str(which.index if isinstance(which, DeviceInfo) else which)
+        pointer = check(lib.nibble_device_open(selector.encode()))
+        self._handle = _Handle(pointer, lib.nibble_device_free, "device")
+        self.info = DeviceInfo._from_json(check(lib.nibble_device_json(pointer)))
+
+    @property
+    def name(self) -> str:
+        return self.info.name
+
+    @property
+    def live_objects(self) -> int:
+        """How many GPU objects this process holds; for leak checks."""
+        return lib.nibble_device_live_objects(self._handle.get())
+
+    @property
+    def compiled_pipelines(self) -> int:
+        """How many pipelines were compiled on it so far; a call never compiles one."""
+        return lib.nibble_device_compiled_pipelines(self._handle.get())
+
+    def close(self) -> None:
+        """Lets go of the GPU as soon as no model needs it."""
+        self._handle.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_exception) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<nibble.Device {self.name}>"
 
 
 def load_program(
     path: str | os.PathLike,
-    device: str | int | Device | None,
+    device: str | int | Device | DeviceInfo | None,
     on_progress: Callable[[int, int], None] | None,
     options: ctypes.Structure,
 ) -> "Model":
     """load() with its options as nibble_load_options."""
-    selector = "" if device is None else str(device.index if isinstance(device, Device) else device)
-    handle = _Handle(check(lib.nibble_device_open(selector.encode())), lib.nibble_device_close, "device")
-
+    opened = device if isinstance(device, Device) else Device(device)
     failures = []
 
     def report(done: int, total: int, _user) -> None:
@@ -106,7 +143,7 @@ def load_program(
             failures.append(error)
 
     options.progress = _native.Progress(report)
-    pointer = lib.nibble_model_load(handle.get(), os.fsencode(path), ctypes.byref(options))
+    pointer = lib.nibble_model_load(opened._handle.get(), os.fsencode(path), ctypes.byref(options))
     # Asked for before anything else calls the library in this thread.
     error = None if pointer else _native.last_error()
     model = _Handle(pointer, lib.nibble_model_free, "model") if pointer else None
@@ -116,7 +153,7 @@ def load_program(
         raise failures[0]
     if error is not None:
         raise error
-    return Model(handle, model)
+    return Model(opened, model)
 
 
 class Session:
@@ -124,7 +161,7 @@ class Session:
 
     def __init__(self, model: "Model", name: str = "session"):
         self._inputs, self._outputs = model.inputs, model.outputs
-        pointer = check(lib.nibble_session_create(model._handle.get()))
+        pointer = check(lib.nibble_model_session(model._handle.get()))
         self._handle = _Handle(pointer, lib.nibble_session_free, name)
         self._lock = threading.Lock()
 
@@ -182,8 +219,8 @@ class Session:
 class Model:
     """A program's weights and kernels on a GPU, once for all of its sessions; one of them is its own, to call it by."""
 
-    def __init__(self, device: _Handle, handle: _Handle):
-        self._device = device
+    def __init__(self, device: Device, handle: _Handle):
+        self.device = device
         self._handle = handle
         self.inputs = self._specs(lib.nibble_model_input_count, lib.nibble_model_input)
         self.outputs = self._specs(lib.nibble_model_output_count, lib.nibble_model_output)
@@ -201,20 +238,6 @@ class Model:
     def constants(self) -> dict:
         """What the program's constant methods return, by name, such as {"get_vocab_size": 32000}."""
         return json.loads(check(lib.nibble_model_constants_json(self._handle.get())))
-
-    @property
-    def device(self) -> Device:
-        return Device._from_json(check(lib.nibble_device_json(self._device.get())))
-
-    @property
-    def live_objects(self) -> int:
-        """How many GPU objects this process holds; for leak checks."""
-        return lib.nibble_device_live_objects(self._device.get())
-
-    @property
-    def compiled_pipelines(self) -> int:
-        """How many pipelines the model's device has compiled so far; a call never compiles one."""
-        return lib.nibble_device_compiled_pipelines(self._device.get())
 
     def run(self, *inputs):
         """Runs the program in the model's own session: see Session.run()."""
@@ -235,7 +258,6 @@ class Model:
         """Closes its own session, and lets go of the weights as soon as no other session needs them."""
         self._own.close()
         self._handle.close()
-        self._device.close()
 
     def __enter__(self):
         return self

@@ -23,6 +23,8 @@ struct nibble_device {
 struct nibble_model {
   nibble::Model model;
   std::string constants;
+  std::vector<nibble::HostTensor> inputs;
+  std::vector<nibble::HostArray> results;
 };
 struct nibble_session {
   nibble::Model model;
@@ -86,6 +88,30 @@ Status read_input(const nibble_tensor& from, std::size_t index, nibble::HostTens
   return {};
 }
 
+bool read_inputs(const nibble::Model& model, const nibble_tensor* inputs, std::size_t count,
+                 std::vector<nibble::HostTensor>& to) {
+  if (count != 0 && !is_there(inputs, "list of inputs")) return false;
+  // Before any of them is looked at: nobody knows whether so many are there.
+  if (const auto wanted = model.inputs().size(); count != wanted) {
+    failed(nibble::wrong_input_count(count, wanted));
+    return false;
+  }
+  to.resize(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    if (!ok(read_input(inputs[i], i, to[i]))) return false;
+  }
+  return true;
+}
+
+bool check_outputs(const nibble::Model& model, const nibble_tensor* outputs, std::size_t count) {
+  if (count != 0 && !is_there(outputs, "list of outputs")) return false;
+  if (const auto wanted = model.outputs().size(); count != wanted) {
+    failed(nibble::wrong_output_count(count, wanted));
+    return false;
+  }
+  return true;
+}
+
 void write_shape(const nibble::Shape& shape, nibble_tensor& to) {
   to.rank = static_cast<std::uint32_t>(shape.rank());
   std::ranges::copy(shape.dims(), to.shape);
@@ -145,7 +171,7 @@ uint64_t nibble_device_compiled_pipelines(nibble_device* device) noexcept {
   return is_there(device, "device") ? device->device.compiled_pipelines() : 0;
 }
 
-void nibble_device_close(nibble_device* device) noexcept { delete device; }
+void nibble_device_free(nibble_device* device) noexcept { delete device; }
 
 nibble_model* nibble_model_load(nibble_device* device, const char* path, const nibble_load_options* given) noexcept {
   if (!is_there(device, "device") || !is_there(path, "path")) return nullptr;
@@ -168,7 +194,7 @@ nibble_model* nibble_model_load(nibble_device* device, const char* path, const n
     for (const auto& value : method.values) values.push_back(Json::parse(value, nullptr, false));
     constants[method.name] = values.size() == 1 ? values.front() : values;
   }
-  return new nibble_model{std::move(*model), text_of(constants)};
+  return new nibble_model{std::move(*model), text_of(constants), {}, {}};
 }
 
 size_t nibble_model_input_count(nibble_model* model) noexcept {
@@ -193,25 +219,39 @@ const char* nibble_model_constants_json(nibble_model* model) noexcept {
 
 void nibble_model_free(nibble_model* model) noexcept { delete model; }
 
-nibble_session* nibble_session_create(nibble_model* model) noexcept {
+bool nibble_model_run(nibble_model* model, const nibble_tensor* inputs, size_t input_count, nibble_tensor* outputs,
+                      size_t output_count) noexcept {
+  if (!is_there(model, "model") || !check_outputs(model->model, outputs, output_count) ||
+      !read_inputs(model->model, inputs, input_count, model->inputs)) {
+    return false;
+  }
+  auto results = model->model.run(model->inputs);
+  if (!results) {
+    failed(std::move(results).error());
+    return false;
+  }
+  model->results = std::move(*results);
+  for (std::size_t i = 0; i < output_count; ++i) {
+    const auto& result = model->results[i];
+    describe(model->model.outputs(), i, "output", &outputs[i]);
+    outputs[i].integer = result.integer;
+    outputs[i].data = result.data.get();
+    outputs[i].bytes = result.bytes;
+    write_shape(result.shape, outputs[i]);
+  }
+  return true;
+}
+
+nibble_session* nibble_model_session(nibble_model* model) noexcept {
   if (!is_there(model, "model")) return nullptr;
-  auto session = nibble::Session::create(model->model);
+  auto session = model->model.session();
   if (!session) return failed(std::move(session).error());
   return new nibble_session{model->model, std::move(*session), {}, {}, {}};
 }
 
 bool nibble_session_set_inputs(nibble_session* session, const nibble_tensor* inputs, size_t count) noexcept {
-  if (!is_there(session, "session") || (count != 0 && !is_there(inputs, "list of inputs"))) return false;
-  // Before any of them is looked at: nobody knows whether so many are there.
-  if (const auto wanted = session->model.inputs().size(); count != wanted) {
-    failed(nibble::wrong_input_count(count, wanted));
-    return false;
-  }
-  session->inputs.resize(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    if (!ok(read_input(inputs[i], i, session->inputs[i]))) return false;
-  }
-  return ok(session->session.set_inputs(session->inputs));
+  return is_there(session, "session") && read_inputs(session->model, inputs, count, session->inputs) &&
+         ok(session->session.set_inputs(session->inputs));
 }
 
 bool nibble_session_output(nibble_session* session, size_t index, nibble_tensor* out) noexcept {
@@ -225,11 +265,7 @@ bool nibble_session_output(nibble_session* session, size_t index, nibble_tensor*
 }
 
 bool nibble_session_execute(nibble_session* session, const nibble_tensor* outputs, size_t count) noexcept {
-  if (!is_there(session, "session") || (count != 0 && !is_there(outputs, "list of outputs"))) return false;
-  if (count != session->model.outputs().size()) {
-    failed(nibble::wrong_output_count(count, session->model.outputs().size()));
-    return false;
-  }
+  if (!is_there(session, "session") || !check_outputs(session->model, outputs, count)) return false;
   session->outputs.resize(count);
   for (std::size_t i = 0; i < count; ++i) {
     auto dtype = dtype_of(outputs[i], "output", i);

@@ -31,7 +31,7 @@ DeviceInfo info_of(std::size_t index, const DeviceProfile& profile) {
 
 /// The part of a load that both doors share: plan, upload, compile.
 Status load_graph(const Device& device, Graph graph, MethodSignature signature, ConstantSource& source,
-                  const LoadOptions& options, ModelState& model) {
+                  const LoadOptions& options, ModelImpl& model) {
   const auto& gpu = Internals::of(device)->gpu;
   TRY_ASSIGN(auto plan, Plan::make(std::move(graph), gpu->profile(), options, ops::registry()));
   model.boundary = std::make_shared<const Boundary>(std::move(signature), plan);
@@ -54,6 +54,12 @@ class NoConstants final : public ConstantSource {
   void close(std::uint32_t) override {}
 };
 
+Result<std::shared_ptr<SessionImpl>> make_session(const std::shared_ptr<const ModelImpl>& model) {
+  NoConstants none;
+  ConstantSource& source = model->constants != nullptr ? *model->constants : none;
+  return SessionImpl::make(model, source);
+}
+
 }  // namespace
 
 void set_wgpu_library(std::string path) { gpu::set_wgpu_library(std::move(path)); }
@@ -69,13 +75,13 @@ Result<std::vector<DeviceInfo>> devices() {
 Result<Device> Device::open(std::string_view selector) {
   TRY_ASSIGN(auto gpu, gpu::Device::open(selector));
   auto info = info_of(gpu->index(), gpu->profile());
-  return Internals::make<Device>(std::make_shared<DeviceState>(std::move(gpu), std::move(info)));
+  return Internals::make<Device>(std::make_shared<DeviceImpl>(std::move(gpu), std::move(info)));
 }
 
-const DeviceInfo& Device::info() const { return state_->info; }
-std::optional<Error> Device::lost() const { return state_->gpu->lost(); }
-std::size_t Device::live_objects() const { return gpu::live_objects() - state_->gpu->kept_objects(); }
-std::size_t Device::compiled_pipelines() const { return state_->gpu->compiled_pipelines(); }
+const DeviceInfo& Device::info() const { return impl_->info; }
+std::optional<Error> Device::lost() const { return impl_->gpu->lost(); }
+std::size_t Device::live_objects() const { return gpu::live_objects() - impl_->gpu->kept_objects(); }
+std::size_t Device::compiled_pipelines() const { return impl_->gpu->compiled_pipelines(); }
 
 Result<Model> Model::load(const Device& device, const std::string& path, const LoadOptions& options) {
   TRY_ASSIGN(auto mapped, MappedFile::open(path));
@@ -83,45 +89,51 @@ Result<Model> Model::load(const Device& device, const std::string& path, const L
   TRY_ASSIGN(auto program, read_program(file->bytes(), options.method));
   auto constants = std::make_shared<FileConstants>(file, program.graph.constants);
 
-  auto model = std::make_shared<ModelState>();
+  auto model = std::make_shared<ModelImpl>();
   model->constant_methods = std::move(program.constant_methods);
   TRY(load_graph(device, std::move(program.graph), std::move(program.signature), *constants, options, *model));
   if (has_state(model->resources->plan()->layout())) model->constants = std::move(constants);
   return Internals::make<Model>(std::move(model));
 }
 
-const std::vector<TensorInfo>& Model::inputs() const { return state_->boundary->signature().inputs; }
-const std::vector<TensorInfo>& Model::outputs() const { return state_->boundary->signature().outputs; }
-const std::vector<ConstantMethod>& Model::constant_methods() const { return state_->constant_methods; }
+const std::vector<TensorInfo>& Model::inputs() const { return impl_->boundary->signature().inputs; }
+const std::vector<TensorInfo>& Model::outputs() const { return impl_->boundary->signature().outputs; }
+const std::vector<ConstantMethod>& Model::constant_methods() const { return impl_->constant_methods; }
 
 Result<Loaded> load_blob(const Device& device, std::span<const std::byte> blob, const NamedSize& named,
                          const MakeSource& make_source, const LoadOptions& options) {
   TRY_ASSIGN(auto graph, read_blob(blob, named));
   const auto source = make_source(graph.constants);
-  auto model = std::make_shared<ModelState>();
+  auto model = std::make_shared<ModelImpl>();
   auto signature = signature_of(graph);
   TRY(load_graph(device, std::move(graph), std::move(signature), *source, options, *model));
-  TRY_ASSIGN(auto session, SessionState::make(model, *source));
+  TRY_ASSIGN(auto session, SessionImpl::make(model, *source));
   return Loaded{Internals::make<Model>(std::move(model)), Internals::make<Session>(std::move(session))};
 }
 
-Result<Session> Session::create(const Model& model) {
-  NoConstants none;
-  const auto& state = Internals::of(model);
-  ConstantSource& source = state->constants != nullptr ? *state->constants : none;
-  TRY_ASSIGN(auto session, SessionState::make(state, source));
+Result<Session> Model::session() const {
+  TRY_ASSIGN(auto session, make_session(impl_));
   return Internals::make<Session>(std::move(session));
 }
 
-Status Session::set_inputs(std::span<const HostTensor> inputs) { return state_->set_inputs(inputs); }
-Shape Session::output_shape(std::size_t output) const { return state_->output_shape(output); }
-std::int64_t Session::output_int(std::size_t output) const { return state_->output_int(output); }
-Status Session::execute(std::span<const HostOutput> outputs) { return state_->execute(outputs); }
-Result<std::vector<DispatchTime>> Session::profile(std::span<const HostOutput> outputs) {
-  return state_->profile(outputs);
+Result<std::vector<HostArray>> Model::run(std::span<const HostTensor> inputs) const {
+  const std::lock_guard lock(own_->mutex);
+  if (own_->session == nullptr) {
+    TRY_ASSIGN(own_->session, make_session(impl_));
+  }
+  return own_->session->run(inputs);
 }
 
-std::vector<StateInfo> Session::states() const { return state_->states(); }
+Result<std::vector<HostArray>> Session::run(std::span<const HostTensor> inputs) { return impl_->run(inputs); }
+Status Session::set_inputs(std::span<const HostTensor> inputs) { return impl_->set_inputs(inputs); }
+Shape Session::output_shape(std::size_t output) const { return impl_->output_shape(output); }
+std::int64_t Session::output_int(std::size_t output) const { return impl_->output_int(output); }
+Status Session::execute(std::span<const HostOutput> outputs) { return impl_->execute(outputs); }
+Result<std::vector<DispatchTime>> Session::profile(std::span<const HostOutput> outputs) {
+  return impl_->profile(outputs);
+}
+
+std::vector<StateInfo> Session::states() const { return impl_->states(); }
 
 std::string_view version() noexcept { return NIBBLE_VERSION; }
 

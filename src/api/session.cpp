@@ -7,9 +7,8 @@
 
 namespace nibble {
 
-Result<std::shared_ptr<SessionState>> SessionState::make(std::shared_ptr<const ModelState> model,
-                                                         ConstantSource& source) {
-  auto self = std::make_shared<SessionState>();
+Result<std::shared_ptr<SessionImpl>> SessionImpl::make(std::shared_ptr<const ModelImpl> model, ConstantSource& source) {
+  auto self = std::make_shared<SessionImpl>();
   self->model = std::move(model);
   TRY_ASSIGN(self->executor, gpu::Executor::make(self->model->resources, self->model->boundary, source));
   self->graph_outputs_.resize(self->model->resources->plan()->layout().outputs.size());
@@ -17,14 +16,14 @@ Result<std::shared_ptr<SessionState>> SessionState::make(std::shared_ptr<const M
   return self;
 }
 
-Status SessionState::set_inputs(std::span<const HostTensor> inputs) {
+Status SessionImpl::set_inputs(std::span<const HostTensor> inputs) {
   TRY(executor->set_inputs(inputs));
   auto status = keep_inputs(inputs);
   if (!status) executor->clear_inputs();
   return status;
 }
 
-Status SessionState::keep_inputs(std::span<const HostTensor> inputs) {
+Status SessionImpl::keep_inputs(std::span<const HostTensor> inputs) {
   for (const auto& from : signature().output_sources) {
     if (from.kind != OutputSource::Kind::input || signature().inputs[from.index].is_int) continue;
     const HostTensor& tensor = inputs[from.index];
@@ -37,7 +36,8 @@ Status SessionState::keep_inputs(std::span<const HostTensor> inputs) {
   return {};
 }
 
-Shape SessionState::output_shape(std::size_t output) const {
+Shape SessionImpl::output_shape(std::size_t output) const {
+  if (output >= signature().output_sources.size()) return {};
   const auto& from = signature().output_sources[output];
   switch (from.kind) {
     case OutputSource::Kind::graph: return executor->stepper().output_shape(from.index);
@@ -47,7 +47,8 @@ Shape SessionState::output_shape(std::size_t output) const {
   return {};
 }
 
-std::int64_t SessionState::output_int(std::size_t output) const {
+std::int64_t SessionImpl::output_int(std::size_t output) const {
+  if (output >= signature().output_sources.size()) return 0;
   const auto& from = signature().output_sources[output];
   switch (from.kind) {
     case OutputSource::Kind::graph: return executor->stepper().output_int(from.index);
@@ -57,21 +58,21 @@ std::int64_t SessionState::output_int(std::size_t output) const {
   return 0;
 }
 
-Status SessionState::execute(std::span<const HostOutput> outputs) {
+Status SessionImpl::execute(std::span<const HostOutput> outputs) {
   TRY(take_outputs(outputs));
   TRY(executor->execute(graph_outputs_));
   finish_outputs(outputs);
   return {};
 }
 
-Result<std::vector<DispatchTime>> SessionState::profile(std::span<const HostOutput> outputs) {
+Result<std::vector<DispatchTime>> SessionImpl::profile(std::span<const HostOutput> outputs) {
   TRY(take_outputs(outputs));
   TRY_ASSIGN(auto times, executor->profile(graph_outputs_));
   finish_outputs(outputs);
   return times;
 }
 
-std::vector<StateInfo> SessionState::states() const {
+std::vector<StateInfo> SessionImpl::states() const {
   const auto& descs = model->resources->plan()->layout().states;
   const auto rows = executor->state_rows();
   std::vector<StateInfo> states;
@@ -80,7 +81,33 @@ std::vector<StateInfo> SessionState::states() const {
   return states;
 }
 
-Status SessionState::take_outputs(std::span<const HostOutput> outputs) {
+Result<std::vector<HostArray>> SessionImpl::run(std::span<const HostTensor> inputs) {
+  TRY(set_inputs(inputs));
+  std::vector<HostArray> results;
+  std::vector<HostOutput> outputs;
+  for (std::size_t i = 0; i < signature().outputs.size(); ++i) {
+    const auto& info = signature().outputs[i];
+    auto& result = results.emplace_back();
+    if (info.is_int) {
+      result.is_int = true;
+      result.integer = output_int(i);
+      outputs.emplace_back();
+      continue;
+    }
+    result.dtype = info.dtype;
+    result.shape = output_shape(i);
+    result.bytes = Size::bytes(result.shape, result.dtype).unchecked();
+    result.data.reset(new (std::nothrow) std::byte[std::max<std::size_t>(1, result.bytes)]);
+    if (result.data == nullptr) {
+      return fail(ErrorCode::out_of_memory, "no memory for the {} bytes of output {}", result.bytes, i);
+    }
+    outputs.push_back({result.dtype, result.data.get(), result.bytes});
+  }
+  TRY(execute(outputs));
+  return results;
+}
+
+Status SessionImpl::take_outputs(std::span<const HostOutput> outputs) {
   TRY(executor->check_ready());
   if (outputs.size() != signature().outputs.size()) {
     return std::unexpected(wrong_output_count(outputs.size(), signature().outputs.size()));
@@ -105,7 +132,7 @@ Status SessionState::take_outputs(std::span<const HostOutput> outputs) {
   return {};
 }
 
-void SessionState::finish_outputs(std::span<const HostOutput> outputs) const {
+void SessionImpl::finish_outputs(std::span<const HostOutput> outputs) const {
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const auto& from = signature().output_sources[i];
     const HostOutput& to = outputs[i];

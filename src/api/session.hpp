@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -12,12 +13,12 @@
 
 namespace nibble {
 
-struct DeviceState {
+struct DeviceImpl {
   std::shared_ptr<gpu::Device> gpu;
   DeviceInfo info;
 };
 
-struct ModelState {
+struct ModelImpl {
   std::shared_ptr<const gpu::ModelResources> resources;
   std::shared_ptr<const Boundary> boundary;
   std::vector<ConstantMethod> constant_methods;
@@ -26,11 +27,11 @@ struct ModelState {
 };
 
 /// Maps the method's inputs and outputs to the graph's. One call at a time.
-struct SessionState {
-  std::shared_ptr<const ModelState> model;
+struct SessionImpl {
+  std::shared_ptr<const ModelImpl> model;
   std::unique_ptr<gpu::Executor> executor;
 
-  static Result<std::shared_ptr<SessionState>> make(std::shared_ptr<const ModelState> model, ConstantSource& source);
+  static Result<std::shared_ptr<SessionImpl>> make(std::shared_ptr<const ModelImpl> model, ConstantSource& source);
 
   Status set_inputs(std::span<const HostTensor> inputs);
   Shape output_shape(std::size_t output) const;
@@ -38,6 +39,7 @@ struct SessionState {
   Status execute(std::span<const HostOutput> outputs);
   Result<std::vector<DispatchTime>> profile(std::span<const HostOutput> outputs);
   std::vector<StateInfo> states() const;
+  Result<std::vector<HostArray>> run(std::span<const HostTensor> inputs);
 
  private:
   /// The elements of an input that the method hands through, kept from set_inputs() to execute().
@@ -56,16 +58,23 @@ struct SessionState {
   std::vector<Kept> kept_;  ///< per input; used only for those that an output hands through
 };
 
+/// The session that Model::run() uses, made by its first call. Not in ModelImpl, which every session holds.
+struct OwnSession {
+  std::mutex mutex;
+  std::shared_ptr<SessionImpl> session;
+};
+
 /// From the public handles to the above, and back.
 struct Internals {
   template <class Handle>
   static const auto& of(const Handle& handle) {
-    return handle.state_;
+    return handle.impl_;
   }
-  template <class Handle, class State>
-  static Handle make(std::shared_ptr<State> state) {
+  template <class Handle, class Impl>
+  static Handle make(std::shared_ptr<Impl> impl) {
     Handle handle;
-    handle.state_ = std::move(state);
+    handle.impl_ = std::move(impl);
+    if constexpr (std::is_same_v<Handle, Model>) handle.own_ = std::make_shared<OwnSession>();
     return handle;
   }
 };

@@ -91,7 +91,7 @@ Status bench_command(const BenchOptions& options) {
   TRY_ASSIGN(const Model model, Model::load(device, options.model, {options, progress.callback()}));
   progress.clear();
   TRY_ASSIGN(const HostInputs inputs, make_inputs(model, device, options));
-  TRY_ASSIGN(Session session, Session::create(model));
+  TRY_ASSIGN(Session session, model.session());
   TRY(session.set_inputs(inputs.tensors));
   TRY_ASSIGN(const HostOutputs outputs, make_outputs(model, session));
   for (std::size_t i = 0; i < kWarmUpCalls; ++i) {

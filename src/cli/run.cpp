@@ -127,7 +127,7 @@ Status run_command(const RunOptions& options) {
                 model.outputs().size(), options.outputs.size());
   }
   TRY_ASSIGN(const HostInputs inputs, bind_inputs(model.inputs(), std::move(arrays), options.ints));
-  TRY_ASSIGN(Session session, Session::create(model));
+  TRY_ASSIGN(Session session, model.session());
   TRY(session.set_inputs(inputs.tensors));
   TRY_ASSIGN(const HostOutputs outputs, make_outputs(model, session));
   TRY_ASSIGN(const RunResult result, call(session, inputs, outputs, options));

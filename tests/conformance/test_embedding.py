@@ -29,12 +29,12 @@ def test_any_shard_size_gives_the_same(shard_bytes, program):
 def test_lower_limit_makes_more_buffers(program):
     path = program("q4_dynamic_length").path
     whole = OnNibble(path)
-    with_whole = whole.model.live_objects
+    with_whole = whole.model.device.live_objects
     sharded = OnNibble(path, 24576)
-    after = sharded.model.live_objects
+    after = sharded.model.device.live_objects
     again = OnNibble(path)
     # Four shards each of the weights and the scales, in place of one.
-    assert (after - with_whole) - (again.model.live_objects - after) >= 5
+    assert (after - with_whole) - (again.model.device.live_objects - after) >= 5
 
 
 def test_lengths_in_any_order(program):

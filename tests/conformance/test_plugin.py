@@ -190,8 +190,8 @@ class open_device:  # noqa: N801
     """Keeps the device open, so that its own objects do not come and go; gives the number of live GPU objects."""
 
     def __enter__(self):
-        self._device = _native.check(_native.lib.nibble_device_open(b""))
-        return lambda: _native.lib.nibble_device_live_objects(self._device)
+        self._device = nibble.Device()
+        return lambda: self._device.live_objects
 
     def __exit__(self, *_):
-        _native.lib.nibble_device_close(self._device)
+        self._device.close()

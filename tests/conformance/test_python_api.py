@@ -42,7 +42,22 @@ def test_devices_are_described(device_name):
 def test_device_is_chosen(choose, program):
     device = nibble.devices()[0]
     with nibble.load(program("q4_dynamic_length").path, choose(device)) as loaded:
-        assert loaded.device == device
+        assert loaded.device.info == device
+
+
+def test_models_share_an_open_device(program, device_name):
+    path = program("q4_dynamic_length").path
+    with nibble.Device() as device:
+        assert device.name == device_name
+        with nibble.load(path, device) as one:
+            compiled = device.compiled_pipelines
+            with nibble.load(path, device) as other:
+                assert one.device is other.device is device
+                assert device.compiled_pipelines == compiled > 0
+                device.close()
+                assert np.array_equal(one([[1, 2]]), other([[1, 2]]))
+    with pytest.raises(nibble.NibbleError, match="this device is closed"):
+        nibble.load(path, device)
 
 
 def test_unknown_device_is_an_error_with_all_names(program):

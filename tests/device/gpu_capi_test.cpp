@@ -50,7 +50,7 @@ TEST_F(CApiTest, options_reach_the_plan) {
   options = {};
   options.method = "backward";
   EXPECT_NE(complaint(options).find("'backward'"), std::string::npos);
-  nibble_device_close(device);
+  nibble_device_free(device);
 }
 
 TEST_F(CApiTest, runs_a_file) {
@@ -73,7 +73,7 @@ TEST_F(CApiTest, runs_a_file) {
   EXPECT_FALSE(nibble_model_output(model, 1, &info));
   EXPECT_STREQ(nibble_error(), "there is no output 1: the program has 1");
 
-  nibble_session* session = nibble_session_create(model);
+  nibble_session* session = nibble_model_session(model);
   ASSERT_NE(session, nullptr) << nibble_error();
   std::vector<std::int64_t> ids = {3, 49};
   nibble_tensor input{};
@@ -109,7 +109,41 @@ TEST_F(CApiTest, runs_a_file) {
   nibble_model_free(model);
   nibble_session_free(session);
   EXPECT_EQ(nibble_device_live_objects(device), objects);
-  nibble_device_close(device);
+  nibble_device_free(device);
+}
+
+TEST_F(CApiTest, a_model_runs_by_itself) {
+  nibble_device* device = nibble_device_open(nullptr);
+  ASSERT_NE(device, nullptr) << nibble_error();
+  nibble_model* model = nibble_model_load(device, path_.c_str(), nullptr);
+  ASSERT_NE(model, nullptr) << nibble_error();
+  nibble_device_free(device);
+  std::vector<std::int64_t> ids = {3, 49};
+  nibble_tensor input{};
+  input.dtype = NIBBLE_INT64;
+  input.rank = 2;
+  input.shape[0] = 1;
+  input.shape[1] = 2;
+  input.data = ids.data();
+  nibble_tensor output{};
+  for (const std::int64_t last : {49, 7}) {
+    ids[1] = last;
+    ASSERT_TRUE(nibble_model_run(model, &input, 1, &output, 1)) << nibble_error();
+    EXPECT_EQ(output.dtype, NIBBLE_FLOAT32);
+    EXPECT_EQ(output.shape[1], 2);
+    ASSERT_EQ(output.bytes, 2 * kWidth * sizeof(float));
+    const auto* elements = static_cast<const float*>(output.data);
+    EXPECT_TRUE(are_rows(std::vector(elements, elements + 2 * kWidth), ids));
+  }
+  EXPECT_FALSE(nibble_model_run(model, &input, 1, nullptr, 0));
+  EXPECT_STREQ(nibble_error(), "0 outputs are given, but the program has 1");
+  EXPECT_FALSE(nibble_model_run(model, nullptr, 1, &output, 1));
+  EXPECT_STREQ(nibble_error(), "the list of inputs is null");
+  ids[0] = 50;
+  EXPECT_FALSE(nibble_model_run(model, &input, 1, &output, 1));
+  EXPECT_NE(std::strstr(nibble_error(), "[0, 0] is 50"), nullptr);
+  EXPECT_FALSE(nibble_model_run(nullptr, &input, 1, &output, 1));
+  nibble_model_free(model);
 }
 
 TEST_F(CApiTest, null_and_missing_things_are_errors) {
@@ -119,16 +153,16 @@ TEST_F(CApiTest, null_and_missing_things_are_errors) {
   EXPECT_EQ(nibble_device_json(nullptr), nullptr);
   EXPECT_EQ(nibble_model_load(nullptr, "x", nullptr), nullptr);
   EXPECT_STREQ(nibble_error(), "the device is null");
-  EXPECT_EQ(nibble_session_create(nullptr), nullptr);
+  EXPECT_EQ(nibble_model_session(nullptr), nullptr);
   EXPECT_FALSE(nibble_session_execute(nullptr, nullptr, 0));
   nibble_session_free(nullptr);
   nibble_model_free(nullptr);
-  nibble_device_close(nullptr);
+  nibble_device_free(nullptr);
   nibble_device* device = nibble_device_open("");
   ASSERT_NE(device, nullptr) << nibble_error();
   EXPECT_EQ(nibble_model_load(device, "/no/such/file.pte", nullptr), nullptr);
   EXPECT_EQ(nibble_error_code(), static_cast<std::int32_t>(ErrorCode::io));
-  nibble_device_close(device);
+  nibble_device_free(device);
 }
 
 }  // namespace

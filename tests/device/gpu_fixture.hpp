@@ -32,11 +32,7 @@ class BlobConstants final : public ConstantSource {
 
 class GpuTest : public testing::Test {
  protected:
-  void SetUp() override {
-    auto opened = Device::open();
-    ASSERT_TRUE(succeeds(opened));
-    device = *opened;
-  }
+  void SetUp() override { ASSERT_TRUE(succeeds(opened_)); }
 
   Result<Loaded> load(const BlobBuilder& builder, const LoadOptions& options = {}) {
     const Bytes blob = builder.finish();
@@ -45,7 +41,8 @@ class GpuTest : public testing::Test {
         [&](std::span<const Constant> constants) { return std::make_unique<BlobConstants>(blob, constants); }, options);
   }
 
-  Device device;
+  Result<Device> opened_ = Device::open();
+  Device device = opened_.value();
 };
 
 /// Of a graph that is called as it is.

@@ -14,15 +14,15 @@ class SessionTest : public GpuTest {
     auto result = load(builder, options);
     EXPECT_TRUE(succeeds(result));
     loaded = std::move(*result);
-    return loaded.session;
+    return loaded->session;
   }
   /// The embedding of ids, shape [1, n].
   Result<std::vector<float>> rows(const Ids& ids) {
     const Shape shape{1, static_cast<std::int64_t>(ids.size())};
-    return call<float>(loaded.session, {tensor(DType::i64, shape, ids)}, DType::f32);
+    return call<float>(loaded->session, {tensor(DType::i64, shape, ids)}, DType::f32);
   }
 
-  Loaded loaded;
+  std::optional<Loaded> loaded;
 };
 
 TEST_F(SessionTest, any_number_of_ids_runs_on_one_session) {
@@ -37,10 +37,10 @@ TEST_F(SessionTest, any_number_of_ids_runs_on_one_session) {
 TEST_F(SessionTest, int32_ids_are_taken_as_they_are) {
   session(embedding());
   const std::vector<std::int32_t> ids = {4, 0, 49, 2};
-  const auto out = call<float>(loaded.session, {tensor(DType::i32, {2, 2}, ids)}, DType::f32);
+  const auto out = call<float>(loaded->session, {tensor(DType::i32, {2, 2}, ids)}, DType::f32);
   ASSERT_TRUE(succeeds(out));
   EXPECT_TRUE(are_rows(*out, ids));
-  EXPECT_EQ(loaded.session.output_shape(0), (Shape{2, 2, kWidth}));
+  EXPECT_EQ(loaded->session.output_shape(0), (Shape{2, 2, kWidth}));
 }
 
 TEST_F(SessionTest, a_bad_id_is_named_and_the_next_call_is_right) {
@@ -54,7 +54,7 @@ TEST_F(SessionTest, a_bad_id_is_named_and_the_next_call_is_right) {
   }
   const std::vector<std::int32_t> narrow = {0, 51};
   EXPECT_TRUE(
-      fails_with(call<float>(loaded.session, {tensor(DType::i32, {2, 1}, narrow)}, DType::f32), "[1, 0] is 51"));
+      fails_with(call<float>(loaded->session, {tensor(DType::i32, {2, 1}, narrow)}, DType::f32), "[1, 0] is 51"));
 }
 
 TEST_F(SessionTest, a_bad_id_that_the_graph_computed_is_found_by_the_kernel) {
@@ -215,7 +215,7 @@ TEST_F(SessionTest, loading_and_unloading_leaves_no_gpu_object) {
     session(embedding());
     EXPECT_TRUE(are_rows(*rows({1, 2}), Ids{1, 2}));
     EXPECT_GT(device.live_objects(), objects);
-    loaded = {};
+    loaded.reset();
     EXPECT_EQ(device.live_objects(), objects);
     if (i == 0) compiled = device.compiled_pipelines();
     EXPECT_EQ(device.compiled_pipelines(), compiled) << "a second load compiles nothing";
@@ -225,6 +225,41 @@ TEST_F(SessionTest, loading_and_unloading_leaves_no_gpu_object) {
   broken.op("aten.no_such_op", {y, y});
   EXPECT_TRUE(fails_with(load(broken), "aten.no_such_op"));
   EXPECT_EQ(device.live_objects(), objects);
+}
+
+TEST_F(SessionTest, a_model_runs_in_a_session_of_its_own) {
+  session(embedding());
+  // A handle that was moved from is the same handle.
+  const Model model = std::move(loaded->model);
+  const Ids ids{3, 49};
+  const auto input = tensor(DType::i64, {1, 2}, ids);
+  for (const Model& same : {model, loaded->model}) {
+    auto outputs = same.run({&input, 1});
+    ASSERT_TRUE(succeeds(outputs));
+    ASSERT_EQ(outputs->size(), 1U);
+    const auto& out = outputs->front();
+    EXPECT_EQ(out.dtype, DType::f32);
+    EXPECT_EQ(out.shape, (Shape{1, 2, kWidth}));
+    EXPECT_TRUE(are_rows({out.as<float>().begin(), out.as<float>().end()}, ids));
+  }
+  EXPECT_TRUE(fails_with(model.run({}), "0 inputs are given, but the program takes 1"));
+  auto further = model.session();
+  ASSERT_TRUE(succeeds(further));
+  EXPECT_TRUE(succeeds(further->run({&input, 1})));
+  EXPECT_EQ(further->output_shape(7), Shape{});
+  EXPECT_EQ(further->output_int(7), 0);
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong = 0;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 20; ++i) {
+        const auto outputs = model.run({&input, 1});
+        if (!outputs || outputs->front().shape != Shape{1, 2, kWidth}) ++wrong;
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST_F(SessionTest, sessions_run_on_many_threads) {

@@ -73,7 +73,7 @@ TEST_F(StateTest, the_c_api_tells_states_as_json) {
   std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), std::ssize(bytes));
   nibble_device* opened = nibble_device_open(nullptr);
   nibble_model* model = nibble_model_load(opened, path.c_str(), nullptr);
-  nibble_session* session = nibble_session_create(model);
+  nibble_session* session = nibble_model_session(model);
   std::filesystem::remove(path);
   ASSERT_NE(session, nullptr) << nibble_error();
   const auto told = [](std::string_view role) {
@@ -84,7 +84,7 @@ TEST_F(StateTest, the_c_api_tells_states_as_json) {
   EXPECT_STREQ(nibble_error(), "the session is null");
   nibble_session_free(session);
   nibble_model_free(model);
-  nibble_device_close(opened);
+  nibble_device_free(opened);
 }
 
 }  // namespace
