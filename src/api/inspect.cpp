@@ -15,16 +15,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 void note_dtypes(const Graph& graph, const Node& node, const Signature& signature, Inspection::Op& op) {
-  // The number of arguments is checked later, when the plan is made.
-  const std::size_t count = std::min(node.args.size(), signature.count);
-  for (std::size_t i = 0; i < count; ++i) {
-    const auto note = [&](ValueId id) {
-      if (const auto* tensor = graph.tensor(id)) op.dtypes[signature.list[i].name].insert(tensor->dtype);
-    };
-    note(node.args[i]);
-    if (const auto* list = std::get_if<ValueList>(&graph.values[node.args[i]]))
-      std::ranges::for_each(list->items, note);
-  }
+  for_each_operand(graph, node, signature, [&](ValueId v, const Arg& arg) {
+    if (const auto* tensor = graph.tensor(v)) op.dtypes[arg.name].insert(tensor->dtype);
+  });
 }
 
 void count_ops(const Graph& graph, Inspection& facts) {

@@ -52,10 +52,6 @@ Status Executor::prepare() {
   if (prepared_version_ == stepper_.version()) return {};
   const auto dispatches = stepper_.dispatches();
   const auto& descs = layout_.pipelines;
-  if (dispatches.size() > layout_.max_dispatches) {
-    return fail(ErrorCode::internal, "a call has {} dispatches, but its layout has room for {}", dispatches.size(),
-                layout_.max_dispatches);
-  }
   prepared_version_ = 0;
   can_fault_ = std::ranges::any_of(dispatches, [&](const Dispatch* d) { return descs[d->pipeline].reports_faults; });
   step_groups_.clear();

@@ -2,9 +2,13 @@
 // `values`; every id in a node, list, input or output is in range, every shape's byte size fits 64 bits.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <optional>
+#include <span>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -57,14 +61,20 @@ struct Constant {
 
 struct Node {
   std::string op;
-  std::vector<ValueId> args;             ///< schema order, the output value last
+  std::vector<ValueId> args;             ///< in the order of the signature; only the reader knows their places
   std::string origin = {};               ///< what the program calls it, where a pass made it of something else
   const Signature* signature = nullptr;  ///< since bind_signatures(); it has as many arguments
 
   /// How errors name it.
   std::string_view name() const { return origin.empty() ? op : origin; }
-  /// An argument by the name that its signature gives it.
+  /// An argument by the name that its signature gives it. Only for names that it has: builds with assertions check.
   ValueId operator[](std::string_view arg) const;
+  /// What the node makes: a tensor, a SymInt, or a list of them. Schemas have it last.
+  ValueId out() const { return args.back(); }
+  /// All other arguments.
+  std::span<const ValueId> inputs() const { return std::span(args).first(args.size() - 1); }
+  /// The value whose storage the output may share, if the op gives a view.
+  std::optional<ValueId> viewed() const;
 };
 
 struct Graph {
@@ -83,16 +93,22 @@ using FindSignature = std::function<const Signature*(std::string_view op)>;
 /// Gives every node its signature. All names that have none are reported at once; so is a wrong number of arguments.
 Status bind_signatures(Graph& graph, const FindSignature& find);
 
-/// Where a value stands among a node's arguments, and what it is there for: lists are opened.
+/// Each value among a node's arguments, and which argument it is: lists are opened. A node that is not bound yet may
+/// have another number of arguments than its signature.
 template <class F>
-void for_each_operand(const Graph& graph, const Node& node, F&& f) {
-  for (std::size_t i = 0; i < node.args.size(); ++i) {
-    const Arg& arg = node.signature->list[i];
+void for_each_operand(const Graph& graph, const Node& node, const Signature& signature, F&& f) {
+  for (std::size_t i = 0; i < std::min(node.args.size(), signature.count); ++i) {
+    const Arg& arg = signature.list[i];
     f(node.args[i], arg);
     if (const auto* list = std::get_if<ValueList>(&graph.values[node.args[i]])) {
       for (auto item : list->items) f(item, arg);
     }
   }
+}
+
+template <class F>
+void for_each_operand(const Graph& graph, const Node& node, F&& f) {
+  for_each_operand(graph, node, *node.signature, std::forward<F>(f));
 }
 
 }  // namespace nibble

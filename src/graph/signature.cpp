@@ -38,6 +38,11 @@ ValueId Node::operator[](std::string_view arg) const {
   return args[place.value_or(0)];
 }
 
+std::optional<ValueId> Node::viewed() const {
+  const auto place = signature->viewed();
+  return place ? std::optional(args[*place]) : std::nullopt;
+}
+
 Status bind_signatures(Graph& graph, const FindSignature& find) {
   std::vector<std::string_view> missing;
   std::unordered_map<std::string_view, const Signature*> known;

@@ -22,7 +22,7 @@ Status Lowering::run() {
   if (error_) return std::unexpected(*std::exchange(error_, std::nullopt));
   const auto& storage = planned_.storage;
   if (storage.needs_twin[node_] == 0) return {};
-  const auto out = planned_.graph.nodes[node_].args.back();
+  const auto out = planned_.graph.nodes[node_].out();
   return copy_words(*this, {BufferRef::Kind::twin}, {BufferRef::Kind::entry, storage.entry_of[out]},
                     Size::bytes(live_.shapes[out], planned_.graph.tensor(out)->dtype).unchecked());
 }

@@ -213,7 +213,7 @@ consteval Signature Lower<F>::signature(std::string_view name, std::string_view 
   Signature made{.op = name};
   constexpr std::array<Arg, sizeof...(Ts)> kArgs{
       Arg{{}, role_of<std::remove_cvref_t<Ts>>, is_optional<std::remove_cvref_t<Ts>>}...};
-  static_assert(sizeof...(Ts) <= Signature::kMaxArgs);
+  static_assert(sizeof...(Ts) >= 1 && sizeof...(Ts) <= Signature::kMaxArgs);
   while (!names.empty()) {
     if (made.count == sizeof...(Ts)) more_names_than_parameters();
     const auto comma = std::min(names.find(", "), names.size());

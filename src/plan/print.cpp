@@ -124,7 +124,7 @@ MemoryUse measure_memory(const Plan& plan) {
   }
   for (std::size_t n = 0; n < storage.needs_twin.size(); ++n) {
     if (storage.needs_twin[n] == 0) continue;
-    const ValueId out = plan.graph().nodes[n].args.back();
+    const ValueId out = plan.graph().nodes[n].out();
     unshared(storage.entries[storage.entry_of[out]].bytes);
   }
   use.staging = plan.layout().staging_bytes;

@@ -107,13 +107,13 @@ Stepper::Stepper(std::shared_ptr<const Plan> plan)
 Status Stepper::set_shape(std::size_t input, const Shape& shape) {
   const ValueId v = plan_->graph().inputs[input];
   const auto* tensor = plan_->graph().tensor(v);
-  if (tensor == nullptr) return fail(ErrorCode::invalid_argument, "input {} is an integer, not a tensor", input);
+  // Callers are told by the boundary, before anything gets here.
+  if (tensor == nullptr) return fail(ErrorCode::internal, "input {} of the graph is an integer", input);
   const Shape& bound = tensor->shape;
   bool fits = shape.rank() == bound.rank();
   for (std::size_t i = 0; fits && i < bound.rank(); ++i) {
     fits = shape[i] >= 0 && shape[i] <= bound[i] && (!tensor->fixed || shape[i] == bound[i]);
   }
-  // Callers are told by the boundary, before anything gets here.
   if (!fits) return fail(ErrorCode::internal, "input {} of the graph is set to {}, past {}", input, shape, bound);
   if (!(live_.shapes[v] == shape)) {
     live_.shapes[v] = shape;
@@ -125,7 +125,7 @@ Status Stepper::set_shape(std::size_t input, const Shape& shape) {
 Status Stepper::set_int(std::size_t input, std::int64_t value) {
   const ValueId v = plan_->graph().inputs[input];
   if (!std::holds_alternative<SymInt>(plan_->graph().values[v])) {
-    return fail(ErrorCode::invalid_argument, "input {} is a tensor, not an integer", input);
+    return fail(ErrorCode::internal, "input {} of the graph is a tensor", input);
   }
   if (live_.ints[v] != value) {
     live_.ints[v] = value;

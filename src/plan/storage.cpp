@@ -50,10 +50,10 @@ class Analysis {
   // A view is an alias only if nothing writes either side from then on: then no reader can tell.
   void find_aliases() {
     for (std::int32_t n = 0; n < node_count(); ++n) {
-      const auto viewed = graph_.nodes[n].signature->viewed();
+      const auto viewed = graph_.nodes[n].viewed();
       if (!viewed) continue;
-      const ValueId in = graph_.nodes[n].args[*viewed];
-      const ValueId out = graph_.nodes[n].args.back();
+      const ValueId in = *viewed;
+      const ValueId out = graph_.nodes[n].out();
       const auto* a = graph_.tensor(in);
       const auto* b = graph_.tensor(out);
       if (a == nullptr || b == nullptr || in == out || a->dtype != b->dtype || b->constant >= 0) continue;
@@ -123,7 +123,7 @@ class Analysis {
     bool all_want = true;
     for (const auto& node : graph_.nodes) {
       // A view reads nothing.
-      if (node.signature->has(Role::view) && storage_.entry_of[node.args.back()] == index) continue;
+      if (node.signature->has(Role::view) && storage_.entry_of[node.out()] == index) continue;
       for_each_operand(graph_, node, [&](ValueId v, const Arg& arg) {
         if (storage_.entry_of[v] != index) return;
         const auto& shape = graph_.tensor(v)->shape;

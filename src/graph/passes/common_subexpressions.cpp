@@ -11,8 +11,8 @@ namespace {
 constexpr ValueId kNoTensor = std::numeric_limits<ValueId>::max();
 
 std::vector<ValueId> outputs_of(const Graph& graph, const Node& node) {
-  const auto* list = std::get_if<ValueList>(&graph.values[node.args.back()]);
-  return list != nullptr ? list->items : std::vector{node.args.back()};
+  const auto* list = std::get_if<ValueList>(&graph.values[node.out()]);
+  return list != nullptr ? list->items : std::vector{node.out()};
 }
 
 bool is_steady(const Rewriter& rewriter, const Graph& graph, const Node& node) {
@@ -37,16 +37,15 @@ void common_subexpressions(Graph& graph, const PassContext& context) {
   std::multimap<std::pair<std::string_view, ValueId>, std::size_t> seen;
   for (std::size_t n = 0; n < rewriter.size(); ++n) {
     const Node& node = rewriter.node(n);
-    if (node.args.size() < 2 || node.signature->mutates() || !is_steady(rewriter, graph, node)) continue;
+    if (node.inputs().empty() || node.signature->mutates() || !is_steady(rewriter, graph, node)) continue;
     const auto mine = outputs_of(graph, node);
     if (!std::ranges::all_of(mine, [&](ValueId v) { return rewriter.producer(v) && !rewriter.is_output(v); })) continue;
-    const ValueId first_arg = node.args.front();
+    const ValueId first_arg = node.inputs().front();
     const ValueId source = graph.tensor(first_arg) != nullptr ? rewriter.target(first_arg) : kNoTensor;
     const auto [first, last] = seen.equal_range({node.op, source});
     const auto found = std::find_if(first, last, [&](const auto& entry) {
       const Node& other = rewriter.node(entry.second);
-      const auto all_but_output = [](const Node& one) { return std::span(one.args).first(one.args.size() - 1); };
-      if (!std::ranges::equal(all_but_output(other), all_but_output(node),
+      if (!std::ranges::equal(other.inputs(), node.inputs(),
                               [&](ValueId a, ValueId b) { return rewriter.same(a, b); })) {
         return false;
       }

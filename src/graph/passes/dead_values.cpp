@@ -11,8 +11,8 @@ void dead_values(Graph& graph, const PassContext& context) {
   // From the end: a node that goes reads no more, so that those before it may go too.
   for (std::size_t n = rewriter.size(); n-- > 0;) {
     const Node& node = rewriter.node(n);
-    if (node.args.empty() || node.signature->mutates()) continue;
-    const ValueId last = node.args.back();
+    if (node.signature->mutates()) continue;
+    const ValueId last = node.out();
     const auto is_dead = [&](ValueId v) { return rewriter.producer(v) && rewriter.uses(v) == 0; };
     auto* list = std::get_if<ValueList>(&graph.values[last]);
     if (list == nullptr ? is_dead(last) : !list->items.empty() && std::ranges::all_of(list->items, [&](ValueId v) {

@@ -14,12 +14,12 @@ Status fold_prepack(Graph& graph) {
     const auto* source = graph.tensor(node["self"]);
     auto* target = graph.tensor(node["out"]);
     if (source == nullptr || target == nullptr || source->constant < 0) {
-      return fail(ErrorCode::invalid_program, "{}: x must be a constant tensor and the output a tensor", node.op);
+      return fail(ErrorCode::invalid_program, "{}: self must be a constant tensor and out a tensor", node.name());
     }
     const bool is_input = std::ranges::find(graph.inputs, node["out"]) != graph.inputs.end();
     if (source->dtype != target->dtype || !(source->shape == target->shape) || target->constant >= 0 || is_input) {
       return fail(ErrorCode::invalid_program,
-                  "{}: the output must be a tensor of its own like the constant ({} {}), but it is {} {}", node.op,
+                  "{}: the output must be a tensor of its own like the constant ({} {}), but it is {} {}", node.name(),
                   source->dtype, source->shape, target->dtype, target->shape);
     }
     target->constant = source->constant;

@@ -1,0 +1,160 @@
+#include "plan/assembly.hpp"
+
+#include <algorithm>
+#include <iterator>
+#include <ranges>
+
+#include "wgsl.hpp"
+
+namespace nibble {
+namespace {
+
+// f16 is a storage type. What is only read is read as f16 where the device has shader-f16; else it is packed pairs.
+// What is written always is: pack_half() says what becomes of numbers beyond float16, and a conversion need not.
+bool is_native_half(const BindingFormat& b, const DeviceProfile& profile) {
+  return b.elem == Elem::f16 && b.access == Access::read && profile.shader_f16;
+}
+
+/// One of the modules for one, two or four elements at a time.
+const Shader& by_lanes(const BindingFormat& b, const Shader& one, const Shader& two, const Shader& four) {
+  return b.lanes == 4 ? four : b.lanes == 2 ? two : one;
+}
+
+const Shader& loads_of(const BindingFormat& b, bool is_native) {
+  switch (b.elem) {
+    case Elem::f32:
+    case Elem::i32: return by_lanes(b, wgsl::load_1, wgsl::load_2, wgsl::load_4);
+    case Elem::f16:
+      if (is_native) return by_lanes(b, wgsl::load_half_2, wgsl::load_half_2, wgsl::load_half_4);
+      return by_lanes(b, wgsl::load_packed_2, wgsl::load_packed_2, wgsl::load_packed_4);
+    case Elem::boolean:
+    case Elem::u8: return wgsl::load_bytes;
+    case Elem::i8: return wgsl::load_signed_bytes;
+    case Elem::words: return wgsl::words;
+    case Elem::words4: return wgsl::words4;
+    case Elem::atomics: break;
+  }
+  return wgsl::atomics;
+}
+
+const Shader* stores_of(const BindingFormat& b) {
+  if (b.access == Access::read) return nullptr;
+  switch (b.elem) {
+    case Elem::f32:
+    case Elem::i32: return &by_lanes(b, wgsl::store_1, wgsl::store_2, wgsl::store_4);
+    case Elem::f16: return &by_lanes(b, wgsl::store_packed_2, wgsl::store_packed_2, wgsl::store_packed_4);
+    case Elem::boolean:
+    case Elem::u8:
+    case Elem::i8: return &wgsl::store_bytes;
+    case Elem::words:
+    case Elem::words4:
+    case Elem::atomics: break;
+  }
+  return nullptr;
+}
+
+/// What the words in capitals of access.wgsl stand for.
+struct Words {
+  std::string_view name;
+  std::string binding;
+  std::string_view access;
+  std::string_view scalar;
+};
+
+void write(std::string& out, std::string_view body, const Words& words) {
+  const std::pair<std::string_view, std::string_view> all[] = {
+      {"NAME", words.name}, {"BINDING", words.binding}, {"ACCESS", words.access}, {"SCALAR", words.scalar}};
+  while (!body.empty()) {
+    const auto* const found = std::ranges::find_if(all, [&](const auto& one) { return body.starts_with(one.first); });
+    if (found == std::end(all)) {
+      out += body.front();
+      body.remove_prefix(1);
+    } else {
+      out += found->second;
+      body.remove_prefix(found->first.size());
+    }
+  }
+}
+
+}  // namespace
+
+bool Assembly::needs_subgroups() const {
+  return std::ranges::any_of(modules_, [](const Shader* module) { return module->needs_subgroups; });
+}
+
+const Shader* Assembly::fill_of(std::string_view slot) const {
+  const auto* found = std::ranges::find(kernel_.slots, slot, &SlotFill::name);
+  return found != kernel_.slots.end() ? found->module : nullptr;
+}
+
+void Assembly::add(const Shader& module) {
+  if (std::ranges::find(modules_, &module) != modules_.end()) return;
+  modules_.push_back(&module);
+  for (const Shader* used : module.uses) add(*used);
+  for (const auto& slot : module.slots) {
+    if (const Shader* fill = fill_of(slot.name)) add(*fill);
+  }
+}
+
+Status Assembly::check(const DeviceProfile& profile) const {
+  if (kernel_.overflowed()) {
+    return fail(ErrorCode::internal, "{}: kernel {} has more bindings, overrides or slots than there is room for", op_,
+                name());
+  }
+  for (const Shader* module : modules_) {
+    for (const auto& slot : module->slots) {
+      if (!slot.optional && fill_of(slot.name) == nullptr) {
+        return fail(ErrorCode::internal, "{}: kernel {} leaves the slot '{}' of {} open", op_, name(), slot.name,
+                    module->name);
+      }
+    }
+    if (!module->expression.empty() && kernel_.expression.empty()) {
+      return fail(ErrorCode::internal, "{}: kernel {} has no expression", op_, name());
+    }
+  }
+  for (const auto& fill : kernel_.slots) {
+    const bool is_known = std::ranges::any_of(modules_, [&](const Shader* module) {
+      return std::ranges::find(module->slots, fill.name, &Shader::Slot::name) != module->slots.end();
+    });
+    if (!is_known) {
+      return fail(ErrorCode::internal, "{}: kernel {} fills a slot '{}' that it has not", op_, name(), fill.name);
+    }
+  }
+  if (needs_subgroups() && !profile.subgroups) {
+    return fail(ErrorCode::internal, "{}: kernel {} needs subgroups, which this device has not", op_, name());
+  }
+  return {};
+}
+
+std::string Assembly::text(const DeviceProfile& profile) const {
+  std::string out;
+  const auto formats = kernel_.bind.all() | std::views::transform(&BufferArg::format);
+  if (std::ranges::any_of(formats, [&](const BindingFormat& b) { return is_native_half(b, profile); })) {
+    out += wgsl::enable_f16.body;
+  }
+  if (profile.subgroups_need_enable && needs_subgroups()) out += wgsl::enable_subgroups.body;
+  out += wgsl::prelude.body;
+  std::uint32_t binding = 0;
+  for (const auto& b : formats) {
+    const Words words{.name = b.name,
+                      .binding = std::to_string(++binding),
+                      .access = b.access == Access::read ? "read" : "read_write",
+                      .scalar = b.elem == Elem::i32 ? "i32" : "f32"};
+    write(out, loads_of(b, is_native_half(b, profile)).body, words);
+    if (const Shader* stores = stores_of(b)) write(out, stores->body, words);
+  }
+  const bool packs = std::ranges::any_of(
+      formats, [](const BindingFormat& b) { return b.elem == Elem::f16 && b.access == Access::read_write; });
+  if (packs) out += wgsl::pack_half.body;
+  const bool reports = std::ranges::find(formats, Elem::atomics, &BindingFormat::elem) != formats.end();
+  out += reports ? wgsl::report_faults.body : wgsl::report_no_faults.body;
+  for (const Shader* module : modules_) {
+    if (!module->expression.empty()) {
+      fmt::format_to(std::back_inserter(out), "{} {{ return {}; }}\n", module->expression, kernel_.expression);
+    }
+    out += module->body;
+  }
+  return out;
+}
+
+}  // namespace nibble
