@@ -15,7 +15,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 void note_dtypes(const Graph& graph, const Node& node, const Signature& signature, Inspection::Op& op) {
-  // The number of arguments is checked later, when the plan is made.
+  // The number of arguments is checked later, by Plan::make.
   const std::size_t count = std::min(node.args.size(), signature.count);
   for (std::size_t i = 0; i < count; ++i) {
     const auto note = [&](ValueId id) {
@@ -39,13 +39,13 @@ void count_ops(const Graph& graph, Inspection& facts) {
   }
 }
 
-/// The call that is asked for: inputs have their largest shapes, and integers are 0, unless said otherwise.
+/// The call to inspect: inputs have their largest shapes and integers are 0, unless the options say otherwise.
 Result<std::vector<TakenInput>> take_inputs(const Boundary& boundary, const InspectOptions& options) {
   const auto& inputs = boundary.signature().inputs;
   std::vector<GivenInput> given;
   std::size_t next = 0;
   for (const auto& [dtype, shape, dynamic, is_int] : inputs) {
-    // A method may pass an integer of its graph as a tensor of one element: its value is not known here.
+    // A method may pass an integer to its graph as a tensor of one element. Its value is unknown here, so take 0.
     given.push_back({.dtype = dtype, .shape = shape, .integer = 0});
     if (!is_int) continue;
     given.back().kind = GivenInput::Kind::number;
@@ -223,7 +223,7 @@ std::string to_json(const Inspection& facts, InspectDetails details) {
   for (const auto& op : facts.ops) json["ops"].push_back(to_json(op));
   if (facts.plan) json["plan"] = to_json(*facts.plan, details);
   if (facts.problem) json["problem"] = facts.problem->message;
-  // Names come from the file: what is no UTF-8 in them is replaced.
+  // Names come from the file: invalid UTF-8 in them is replaced.
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 

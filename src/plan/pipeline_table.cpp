@@ -9,8 +9,9 @@
 namespace nibble {
 namespace {
 
-// f16 is a storage type. What is only read is read as f16 where the device has shader-f16; else it is packed pairs.
-// What is written always is: pack_half() says what becomes of numbers beyond float16, and a conversion need not.
+// f16 is a storage type. Read-only buffers are read as f16 where the device has shader-f16; others are packed pairs.
+// Written buffers are always packed pairs: pack_half() defines what numbers beyond float16 become, a conversion does
+// not.
 bool is_native_half(const BindingFormat& b, const DeviceProfile& profile) {
   return b.elem == Elem::f16 && b.access == Access::read && profile.shader_f16;
 }
@@ -119,8 +120,8 @@ constexpr std::string_view kFaultFunction =
     "  }\n"
     "}\n";
 
-// WGSL leaves open what pack2x16float makes of numbers beyond float16, infinity and NaN among them; SwiftShader makes
-// bits that spill into the neighbour. So these never get there.
+// WGSL does not define pack2x16float for numbers beyond float16, infinity or NaN; on SwiftShader they spill into the
+// neighbour's bits. So these are handled apart.
 constexpr std::string_view kPackFunction =
     "fn pack_half(v: vec2<f32>) -> u32 {\n"
     "  let bits = bitcast<vec2<u32>>(v);\n"
@@ -142,7 +143,7 @@ constexpr std::string_view kIndexFunction =
     "  return id.x + groups.x * (id.y + groups.y * id.z);\n"
     "}\n";
 
-/// The text of a shader with all that it uses and all that fills its slots, each module once.
+/// A shader together with the modules that it uses and that fill its slots, each once.
 class Assembly {
  public:
   Assembly(const Kernel& kernel, std::string_view op) : kernel_(kernel), op_(op) { add(kernel.shader); }

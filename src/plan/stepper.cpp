@@ -7,7 +7,7 @@
 
 namespace nibble {
 
-/// A call takes only what was planned: it makes no pipeline and no buffer.
+/// Lowers a node for a call, with what was planned at load: it makes no pipeline and no buffer.
 class Stepper::Call final : public Sink {
  public:
   Call(Stepper& stepper, std::uint32_t node) : stepper_(stepper), plan_(*stepper.plan_), node_(node) {
@@ -113,7 +113,7 @@ Status Stepper::set_shape(std::size_t input, const Shape& shape) {
   for (std::size_t i = 0; fits && i < bound.rank(); ++i) {
     fits = shape[i] >= 0 && shape[i] <= bound[i] && (!tensor->fixed || shape[i] == bound[i]);
   }
-  // Callers are told by the boundary, before anything gets here.
+  // The boundary reports wrong shapes to callers before this.
   if (!fits) return fail(ErrorCode::internal, "input {} of the graph is set to {}, past {}", input, shape, bound);
   if (!(live_.shapes[v] == shape)) {
     live_.shapes[v] = shape;
@@ -147,7 +147,7 @@ Status Stepper::update() {
                          std::ranges::any_of(operands[n].inputs, [&](ValueId v) { return live_.changed[v] != 0; });
     if (!depends) continue;
     if (auto status = lower(n); !status) {
-      // Half of the nodes are of this call, half of the last: begin anew next time.
+      // Some nodes are of this call and some of the last: lower all of them next time.
       all_changed_ = true;
       return status;
     }
