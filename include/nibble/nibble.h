@@ -1,4 +1,4 @@
-/* Nibble's C API: what the Python package binds to. Nothing here throws or aborts on bad input.
+/* Nibble's C API, which the Python package uses. Nothing here throws, or aborts on bad input.
  *
  * Functions that can fail return NULL or false; nibble_error() then gives the sentence, for the calling thread.
  * Strings that are returned stay valid until the next call on the same object (or thread, for nibble_error). */
@@ -29,7 +29,7 @@ extern "C" {
 
 #define NIBBLE_MAX_RANK 8
 
-/* Numbers of nibble::DType. */
+/* The numbers of nibble::DType. */
 typedef enum {
   NIBBLE_BOOL = 0,
   NIBBLE_UINT8 = 1,
@@ -43,14 +43,14 @@ typedef enum {
 
 typedef struct {
   int32_t dtype;
-  int32_t is_int; /* a plain integer: only `integer` counts */
+  int32_t is_int; /* a plain integer: only `integer`, or `word`, is used */
   int64_t integer;
   uint32_t rank;
   int64_t shape[NIBBLE_MAX_RANK];
   void* data;     /* inputs: read only */
   uint64_t bytes; /* outputs: capacity of data */
-  /* Inputs: what the caller calls what Nibble has no word for, a type of elements or a number past int64; the input is
-   * then refused by this name. Else null. */
+  /* Inputs: set this when the input cannot be expressed (an unknown element type, or an integer beyond int64). The
+   * error then quotes it. Otherwise null. */
   const char* word;
 } nibble_tensor;
 
@@ -59,12 +59,12 @@ typedef struct nibble_model nibble_model;
 typedef struct nibble_session nibble_session;
 
 NIBBLE_EXPORT const char* nibble_version(void) NIBBLE_NOEXCEPT;
-/* The calling thread's last error sentence, "" when there was none. */
+/* The calling thread's last error sentence, or "". */
 NIBBLE_EXPORT const char* nibble_error(void) NIBBLE_NOEXCEPT;
 /* Its code: the number of nibble::ErrorCode. */
 NIBBLE_EXPORT int32_t nibble_error_code(void) NIBBLE_NOEXCEPT;
 
-/* Where wgpu-native lies, if not where Nibble looks by itself. Before the first device. */
+/* Sets the path of wgpu-native, instead of searching for it. Call it before the first device is listed or opened. */
 NIBBLE_EXPORT void nibble_set_wgpu_library(const char* path) NIBBLE_NOEXCEPT;
 
 /* All adapters as a JSON list. Valid until the thread's next call of this function. */
@@ -73,7 +73,7 @@ NIBBLE_EXPORT const char* nibble_devices_json(void) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT nibble_device* nibble_device_open(const char* selector) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT const char* nibble_device_json(nibble_device* device) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT uint64_t nibble_device_live_objects(nibble_device* device) NIBBLE_NOEXCEPT;
-/* How many different pipelines were compiled on it so far; a call never compiles one. */
+/* How many different pipelines the device has compiled so far. Calls never compile. */
 NIBBLE_EXPORT uint64_t nibble_device_compiled_pipelines(nibble_device* device) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT void nibble_device_free(nibble_device* device) NIBBLE_NOEXCEPT;
 
@@ -82,16 +82,17 @@ NIBBLE_EXPORT nibble_model* nibble_model_load(nibble_device* device, const char*
                                               const nibble_load_options* options) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT size_t nibble_model_input_count(nibble_model* model) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT size_t nibble_model_output_count(nibble_model* model) NIBBLE_NOEXCEPT;
-/* Fills dtype, is_int, rank and shape (the largest). */
+/* Fills in dtype, is_int, rank and shape (the largest one). */
 NIBBLE_EXPORT bool nibble_model_input(nibble_model* model, size_t index, nibble_tensor* out) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT bool nibble_model_output(nibble_model* model, size_t index, nibble_tensor* out) NIBBLE_NOEXCEPT;
-/* Constant methods as a JSON object: name to value, or to a list where a method returns several. */
+/* Constant methods as a JSON object: name to value, or to a list if a method returns several. */
 NIBBLE_EXPORT const char* nibble_model_constants_json(nibble_model* model) NIBBLE_NOEXCEPT;
-/* Runs the program in the model's own session. Fills each of `outputs` (as many as the program has): dtype, shape, and
- * data, which is the model's and valid until its next run; or is_int and integer. One call at a time. */
+/* Runs the program in the model's own session. `outputs` has one entry per output of the program. Fills in dtype, shape
+ * and data, or is_int and integer. The model owns the data, which is valid until its next run. Make one call at a time.
+ */
 NIBBLE_EXPORT bool nibble_model_run(nibble_model* model, const nibble_tensor* inputs, size_t input_count,
                                     nibble_tensor* outputs, size_t output_count) NIBBLE_NOEXCEPT;
-/* A further session, with state of its own. It may outlive the model and the device. */
+/* A further session, with its own state. The model and the device may be freed before it. */
 NIBBLE_EXPORT nibble_session* nibble_model_session(nibble_model* model) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT void nibble_model_free(nibble_model* model) NIBBLE_NOEXCEPT;
 
@@ -101,9 +102,10 @@ NIBBLE_EXPORT bool nibble_session_set_inputs(nibble_session* session, const nibb
 NIBBLE_EXPORT bool nibble_session_output(nibble_session* session, size_t index, nibble_tensor* out) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT bool nibble_session_execute(nibble_session* session, const nibble_tensor* outputs,
                                           size_t count) NIBBLE_NOEXCEPT;
-/* What the session keeps from call to call, as a JSON list of {"role", "dtype", "shape", "row_axis", "rows"}: the
- * argument that it is to the operator which changes it, the dimension that calls fill from the front (or null), and how
- * many rows of it are in use after the last call. Valid until the session's next call of this function. */
+/* The tensors that the session keeps from call to call, as a JSON list of {"role", "dtype", "shape", "row_axis",
+ * "rows"}. "role" is the tensor's argument name in the op that changes it, "row_axis" is the dimension that calls fill
+ * from the front (or null), and "rows" is how many of these rows are in use after the last call. Valid until the
+ * session's next call of this function. */
 NIBBLE_EXPORT const char* nibble_session_states_json(nibble_session* session) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT void nibble_session_free(nibble_session* session) NIBBLE_NOEXCEPT;
 

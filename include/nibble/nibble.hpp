@@ -1,5 +1,6 @@
-// Nibble's C++ API. Open a Device, load a Model on it (its weights and pipelines) and run it; a Session is one more
-// user of a model. All three are handles: copies mean the same object. Every failure is a value; nothing here throws.
+// Nibble's C++ API. Open a Device, load a Model on it (weights and pipelines), and run it. Each further user of a model
+// needs a Session. All three are handles: a copy refers to the same object. Every failure is a value; nothing here
+// throws.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +24,7 @@ struct ModelImpl;
 struct SessionImpl;
 struct OwnSession;
 class Session;
-/// The library's own way to what stands behind the classes below.
+/// For the library itself: access to what the classes below point to.
 struct Internals;
 
 /// What an adapter is and can do.
@@ -42,15 +43,15 @@ struct DeviceInfo {
   std::string profile_json;  ///< the whole profile, as `nibble inspect --device-profile` reads it
 };
 
-/// Where wgpu-native lies, if not where Nibble looks by itself. Before the first device.
+/// Sets the path of wgpu-native, instead of searching for it. Call it before the first device is listed or opened.
 NIBBLE_API void set_wgpu_library(std::string path);
 
-/// All adapters that can run programs. An empty list is no error.
+/// All adapters that can run programs; the list may be empty.
 NIBBLE_API Result<std::vector<DeviceInfo>> devices();
 
 class NIBBLE_API Device {
  public:
-  // A handle that was moved from would have nothing behind it: there are only copies.
+  // Handles are only copied: a moved-from handle would point to nothing.
   Device(const Device&) = default;
   Device& operator=(const Device&) = default;
 
@@ -58,12 +59,11 @@ class NIBBLE_API Device {
   /// "integrated") or a part of a name.
   static Result<Device> open(std::string_view selector = {});
   const DeviceInfo& info() const;
-  /// The latched error once the device is lost.
+  /// The error that ended this device: it was lost, or an operation failed outside any call.
   std::optional<Error> lost() const;
-  /// Number of live GPU objects that wgpu knows of in this process, but for the device's own compiled pipelines; for
-  /// leak checks.
+  /// For leak checks: wgpu's live objects in this process, without this device's cached pipelines.
   std::size_t live_objects() const;
-  /// How many different pipelines were compiled on this device so far: each is compiled once.
+  /// How many different pipelines this device has compiled so far. Each is compiled once.
   std::size_t compiled_pipelines() const;
 
  private:
@@ -82,15 +82,16 @@ class NIBBLE_API Model {
   Model(const Model&) = default;
   Model& operator=(const Model&) = default;
 
-  /// Maps the file, checks it, uploads its weights and compiles its kernels.
+  /// Maps and checks the file, compiles its kernels and uploads its weights.
   static Result<Model> load(const Device& device, const std::string& path, const LoadOptions& options = {});
   const std::vector<TensorInfo>& inputs() const;
   const std::vector<TensorInfo>& outputs() const;
   const std::vector<ConstantMethod>& constant_methods() const;
 
-  /// Runs the program in the model's own session: see Session::run(). Calls from several threads take turns.
+  /// Runs the program in the model's own session, see Session::run(). Calls from several threads run one after the
+  /// other.
   Result<std::vector<HostArray>> run(std::span<const HostTensor> inputs) const;
-  /// A further session, with state of its own as it is in the program.
+  /// A further session. Its state begins with the program's initial values.
   Result<Session> session() const;
 
  private:
@@ -100,29 +101,29 @@ class NIBBLE_API Model {
   std::shared_ptr<OwnSession> own_;
 };
 
-/// One user's state: mutable buffers, intermediates, staging. One call at a time; different sessions may be used
-/// from different threads.
+/// One user's state: mutable buffers, intermediates, staging. A session runs one call at a time. Different sessions may
+/// be used from different threads.
 class NIBBLE_API Session {
  public:
   Session(const Session&) = default;
   Session& operator=(const Session&) = default;
 
-  /// Runs the program and gives its outputs, in new memory.
+  /// Runs the program. Its outputs are in new memory.
   Result<std::vector<HostArray>> run(std::span<const HostTensor> inputs);
 
-  // The same in steps, for outputs in memory of the caller's.
-  /// Takes the inputs: checks and converts them, and works out what the call will do. The data is not needed after.
+  // The same in steps, for outputs in the caller's memory.
+  /// Checks and converts the inputs, and plans the call. The inputs' data is not needed afterwards.
   Status set_inputs(std::span<const HostTensor> inputs);
-  /// The live shape of an output, after set_inputs(); that of a scalar where there is no such output.
+  /// The live shape of an output, after set_inputs(). A scalar's shape if there is no such output.
   Shape output_shape(std::size_t output) const;
-  /// The value of an integer output, after set_inputs(); 0 where there is no such output.
+  /// The value of an integer output, after set_inputs(). 0 if there is no such output.
   std::int64_t output_int(std::size_t output) const;
-  /// Runs the program on the inputs last set, once: set them again for the next call. `outputs` has one entry per
+  /// Runs the program once on the inputs last set; set them again for the next call. `outputs` has one entry per
   /// output; an entry without data is skipped. An integer output is written as int64.
   Status execute(std::span<const HostOutput> outputs);
-  /// As execute(), one pass per dispatch, and tells what each took.
+  /// As execute(), but with one pass per dispatch. Gives the GPU time of each.
   Result<std::vector<DispatchTime>> profile(std::span<const HostOutput> outputs);
-  /// What the session keeps from call to call.
+  /// The tensors that the session keeps from call to call.
   std::vector<StateInfo> states() const;
 
  private:

@@ -1,4 +1,4 @@
-// A tuning: which kernel variants are the best ones on a device.
+// A tuning: which kernel variants are best on a device.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace nibble {
 
-/// The variant that a choice takes for shapes in a range of rows and of widths. Both ends are in the range.
+/// The variant that a choice selects for a range of rows and of widths. Ranges include both ends.
 struct TuningRow {
   std::string choice = {};
   std::string variant = {};

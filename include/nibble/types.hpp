@@ -11,7 +11,7 @@
 #include <string_view>
 #include <utility>
 
-/// What the shared library shows to its users.
+/// Marks what the shared library exports.
 #if defined(__GNUC__)
 #define NIBBLE_API __attribute__((visibility("default")))
 #else
@@ -20,12 +20,12 @@
 
 namespace nibble {
 
-/// What kind of thing went wrong. The sentence in `Error::message` says the rest.
+/// The kind of a failure. `Error::message` has the details.
 enum class ErrorCode : std::uint8_t {
   invalid_program,   ///< the file or blob is broken or inconsistent
   unsupported,       ///< the program is valid but needs something Nibble or the device lacks
   invalid_argument,  ///< the caller's input is wrong (count, dtype, rank, size, value)
-  out_of_range,      ///< an index lies outside its table
+  out_of_range,      ///< an index, position or number is out of its range
   out_of_memory,     ///< host or device memory
   gpu,               ///< the GPU layer reported an error
   device_lost,       ///< the device is gone; every later call on it fails the same way
@@ -75,7 +75,7 @@ class Shape {
     return true;
   }
 
-  /// Number of elements. Only for shapes whose product is known to fit (every shape behind the program's door).
+  /// Number of elements. Only for shapes whose product is known to fit 63 bits, as in every checked program.
   constexpr std::int64_t numel() const {
     std::int64_t n = 1;
     for (auto d : dims()) n *= d;

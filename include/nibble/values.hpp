@@ -1,4 +1,4 @@
-// What goes into a program and comes out of it, as plain types.
+// Inputs and outputs of programs, as plain types.
 #pragma once
 
 #include <cstddef>
@@ -19,10 +19,10 @@ struct TensorInfo {
   DType dtype = DType::f32;  ///< what the host side holds
   Shape shape;               ///< the shape, or the largest one where it is dynamic
   bool dynamic = false;      ///< dimensions may be smaller
-  bool is_int = false;       ///< a plain integer, no tensor
+  bool is_int = false;       ///< a plain integer, not a tensor
 };
 
-/// What the program's other methods return without computing, such as get_vocab_size.
+/// A method that returns values without computing, such as get_vocab_size.
 struct ConstantMethod {
   std::string name;
   std::vector<std::string> values;  ///< as JSON: a number, true, false, "text" or a list
@@ -35,19 +35,19 @@ struct HostTensor {
   const void* data = nullptr;
   bool is_int = false;
   std::int64_t integer = 0;
-  /// What the caller calls what Nibble has no word for: a type of elements, or a number past int64. The input is then
-  /// refused by this name.
+  /// Set this when the input cannot be expressed (an unknown element type, or an integer beyond int64). The error then
+  /// quotes it.
   std::string_view word = {};
 };
 
-/// Where an output goes: memory for at least the live shape's elements of `dtype`.
+/// Where an output goes: memory for at least as many elements of `dtype` as the live shape has.
 struct HostOutput {
   DType dtype = DType::f32;
   void* data = nullptr;
   std::size_t bytes = 0;
 };
 
-/// An output in memory of its own. An integer output has `is_int` and `integer` instead.
+/// An output with its own memory. An integer output has `is_int` and `integer` instead.
 struct HostArray {
   DType dtype = DType::f32;
   Shape shape;
@@ -65,7 +65,7 @@ struct HostArray {
 
 /// A tensor that a session keeps from call to call, such as a KV cache.
 struct StateInfo {
-  std::string role;  ///< the argument that it is to the operator which changes it, such as "key_cache"
+  std::string role;  ///< its argument name in the op that changes it, such as "key_cache"
   DType dtype = DType::f32;
   Shape shape;
   std::optional<std::size_t> row_axis;  ///< the dimension that calls fill from the front, if there is one

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Exported:
-    """An exported program. `not_delegated` lists what stays outside: such a program runs through ExecuTorch only."""
+    """An exported program. If `not_delegated` lists operators outside the delegate, only ExecuTorch can run it."""
 
     manager: Any = field(repr=False)
     not_delegated: list[str]
@@ -31,7 +31,7 @@ class Exported:
         return self.manager.buffer
 
     def save(self, path: str | os.PathLike) -> None:
-        """Writes the .pte file, all of it or nothing."""
+        """Writes the .pte file completely, or not at all."""
         path = Path(path)
         unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
         try:
@@ -67,7 +67,7 @@ def export(
     from executorch.backends.vulkan.partitioner.vulkan_partitioner import VulkanPartitioner
     from executorch.exir import to_edge_transform_and_lower
 
-    # Said before the work, which may take minutes and would be lost.
+    # Fail before the export, which may take minutes.
     if path is not None and not os.access(Path(path).parent, os.W_OK):
         raise NibbleError(f"'{path}' cannot be written: its folder is missing or read-only", "io")
     _keep_fusion_patterns()
@@ -134,7 +134,7 @@ def export_embedding(
 
 
 def _as_array(table: "torch.Tensor") -> np.ndarray:
-    """Parameters and tensors elsewhere than in host memory too; bfloat16, which NumPy lacks, becomes float32."""
+    """Accepts parameters too, and tensors outside host memory. NumPy has no bfloat16, so it becomes float32."""
     import torch
 
     table = table.detach().cpu()
@@ -143,7 +143,7 @@ def _as_array(table: "torch.Tensor") -> np.ndarray:
 
 @functools.cache
 def _keep_fusion_patterns() -> None:
-    """Lets the exporter build its fusion patterns once, and not once per program: that is most of its time."""
+    """Makes the exporter build its fusion patterns once, not once per program: that would take most of its time."""
     import executorch.backends.vulkan.patterns  # noqa: F401  (fills the registry)
     from executorch.backends.vulkan.patterns.pattern_registry import fusable_patterns
 
@@ -153,7 +153,7 @@ def _keep_fusion_patterns() -> None:
 
 
 def _changes_buffers(exported: "torch.export.ExportedProgram") -> bool:
-    """Whether torch's own operators write to a buffer. Its signature does not tell yet, before decomposition."""
+    """Whether torch's own operators write to a buffer. The program's signature says so only after decomposition."""
     import torch
 
     buffers = exported.graph_signature.inputs_to_buffers
@@ -161,7 +161,7 @@ def _changes_buffers(exported: "torch.export.ExportedProgram") -> bool:
         schema = getattr(node.target, "_schema", None)
         if schema is None or node.target.namespace != "aten" or not schema.is_mutable:
             continue
-        # A view of a buffer is the buffer.
+        # Writing to a view of a buffer writes to the buffer.
         source = node.args[0]
         while (
             isinstance(source, torch.fx.Node)
@@ -182,7 +182,7 @@ def _gives_its_first_argument(target: Any) -> bool:
 
 
 def _check_order_of_state(module: "torch.fx.GraphModule") -> None:
-    """The exporter lets a buffer's new value overwrite it at once. Who reads the old value later would get the new."""
+    """Refuses programs that read a buffer's old value after its new one is made: the exporter overwrites it at once."""
     from executorch.backends.vulkan._passes.remove_redundant_ops import RemoveRedundantOpsTransform
     from executorch.exir.lowered_backend_module import get_lowered_submodules
 
@@ -194,7 +194,7 @@ def _check_order_of_state(module: "torch.fx.GraphModule") -> None:
         for name, buffer in program.graph_signature.buffers_to_mutate.items():
             if name not in nodes or inputs.get(buffer) not in nodes:
                 continue
-            # The exporter leaves copies out, so who reads a copy reads the buffer.
+            # The exporter removes copies, so a reader of a copy reads the buffer itself.
             sources = [nodes[inputs[buffer]]]
             for source in sources:
                 for user in source.users:

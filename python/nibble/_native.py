@@ -79,7 +79,7 @@ _FUNCTIONS = {
 
 
 def _wgpu_library() -> Path | None:
-    """wgpu-native in the wheel `wgpu`, which need not lie beside ours."""
+    """The library wgpu-native in the wheel `wgpu`, which may be installed in another folder than ours."""
     spec = importlib.util.find_spec("wgpu")
     for folder in (spec and spec.submodule_search_locations) or ():
         for name in ("libwgpu_native-release.so", "libwgpu_native.so"):
@@ -99,7 +99,7 @@ def _load() -> ctypes.CDLL:
         function = getattr(library, name)
         function.restype = result
         function.argtypes = arguments
-    # A path that is set goes first, and the user's own choice must win.
+    # A path set here would override the variable, but the user's choice must win.
     if "NIBBLE_WGPU_LIBRARY" not in os.environ and (wgpu := _wgpu_library()):
         library.nibble_set_wgpu_library(os.fsencode(wgpu))
     return library
@@ -109,14 +109,14 @@ lib = _load()
 
 
 def last_error() -> NibbleError:
-    """What the calling thread's last call complained about."""
+    """The calling thread's last error."""
     code = lib.nibble_error_code()
     name = ERROR_CODES[code] if 0 <= code < len(ERROR_CODES) else "internal"
     return NibbleError(lib.nibble_error().decode(errors="replace"), name)
 
 
 def check(result):
-    """The result of a call that gives NULL or false when it failed."""
+    """Raises the last error if a call returned NULL or false; otherwise gives its result."""
     if not result:
         raise last_error()
     return result

@@ -1,4 +1,6 @@
-"""What callers may write for an option, as nibble_load_options has it. `must_be` begins the sentence about others."""
+"""Options as callers write them, turned into fields of nibble_load_options. `must_be` starts the error message for
+invalid values.
+"""
 
 import json
 import operator
@@ -20,7 +22,7 @@ def take_u64(value: int, must_be: str) -> int:
         number = operator.index(value)
     except TypeError:
         raise _refusal(value, must_be) from None
-    # ctypes would cut off what does not fit.
+    # ctypes would silently truncate a number that does not fit.
     if not 0 <= number < 1 << 64:
         raise _refusal(value, must_be)
     return number
@@ -33,7 +35,7 @@ def take_flag(value: bool, must_be: str) -> int:
 
 
 def take_names(value: Iterable[str], must_be: str) -> bytes:
-    # A text is a list of letters, too, but nobody means that.
+    # A str is an iterable of str too, but that is never meant.
     names = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [None]
     if not all(isinstance(name, str) for name in names):
         raise _refusal(value, must_be)
@@ -47,7 +49,7 @@ def take_variants(value: Mapping[str, str] | Iterable[str], must_be: str) -> byt
 
 
 def take_tuning(value: str | os.PathLike | Mapping | None, must_be: str) -> bytes | None:
-    """A file, or what is in it."""
+    """Takes the path of a JSON file, or its content."""
     if value is None:
         return None
     if isinstance(value, (str, os.PathLike)):
@@ -64,7 +66,7 @@ def take_tuning(value: str | os.PathLike | Mapping | None, must_be: str) -> byte
 
 
 def _plain(value):
-    """What JSON does not know by itself."""
+    """Converts what json does not handle by itself."""
     return dict(value) if isinstance(value, Mapping) else operator.index(value)
 
 

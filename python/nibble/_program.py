@@ -19,7 +19,7 @@ _INT64 = np.iinfo(np.int64)
 
 @dataclass(frozen=True)
 class DeviceInfo:
-    """What an adapter is, and in `profile` all that planning knows of it: limits and features by name."""
+    """An adapter. `profile` has all that planning knows about it: limits and features by name."""
 
     index: int
     name: str
@@ -53,8 +53,8 @@ class TensorSpec:
 class State:
     """A tensor that a session keeps from call to call, such as a KV cache.
 
-    `role` is the argument that it is to the operator which changes it. Calls fill it along `row_axis` from the front,
-    if that is not None; `rows` of it are in use after the last call.
+    `role` is its argument name in the op that changes it. Calls fill it along the dimension `row_axis` from the front,
+    if that is not None; `rows` is how many of these rows are in use after the last call.
     """
 
     role: str
@@ -65,7 +65,7 @@ class State:
 
 
 class _Handle:
-    """A native object, freed once: by close(), with its last user, or at exit."""
+    """A native object. It is freed once: by close(), by the garbage collector, or at exit."""
 
     def __init__(self, pointer: int, free: Callable[[int], None], what: str):
         self._pointer = pointer
@@ -82,12 +82,12 @@ class _Handle:
 
 
 def devices() -> list[DeviceInfo]:
-    """All adapters that can run programs; none is an empty list."""
+    """All adapters that can run programs; the list may be empty."""
     return [DeviceInfo._from_json(info) for info in json.loads(check(lib.nibble_devices_json()))]
 
 
 class Device:
-    """An open adapter. Models that are loaded on one device share the kernels that they have in common."""
+    """An open adapter. Models on the same device share compiled kernels."""
 
     def __init__(self, which: str | int | DeviceInfo | None = None):
         """`which`: an index, a kind ("cpu", "discrete", "integrated"), a part of a name, or one of devices(); None for
@@ -103,16 +103,16 @@ class Device:
 
     @property
     def live_objects(self) -> int:
-        """How many GPU objects this process holds; for leak checks."""
+        """How many GPU objects this process holds, without the device's cached pipelines. For leak checks."""
         return lib.nibble_device_live_objects(self._handle.get())
 
     @property
     def compiled_pipelines(self) -> int:
-        """How many pipelines were compiled on it so far; a call never compiles one."""
+        """How many pipelines the device has compiled so far. Calls never compile."""
         return lib.nibble_device_compiled_pipelines(self._handle.get())
 
     def close(self) -> None:
-        """Lets go of the GPU as soon as no model needs it."""
+        """Releases the GPU once no model needs it."""
         self._handle.close()
 
     def __enter__(self):
@@ -139,12 +139,12 @@ def load_program(
         try:
             if on_progress is not None and not failures:
                 on_progress(done, total)
-        except BaseException as error:  # ctypes would print it and go on
+        except BaseException as error:  # ctypes would only print it
             failures.append(error)
 
     options.progress = _native.Progress(report)
     pointer = lib.nibble_model_load(opened._handle.get(), os.fsencode(path), ctypes.byref(options))
-    # Asked for before anything else calls the library in this thread.
+    # Read the error before anything else in this thread calls the library.
     error = None if pointer else _native.last_error()
     model = _Handle(pointer, lib.nibble_model_free, "model") if pointer else None
     if failures:
@@ -157,7 +157,7 @@ def load_program(
 
 
 class Session:
-    """One user's state of a model: its mutable buffers and its results. Calls from several threads take turns."""
+    """One user's state of a model. Calls from several threads run one after the other."""
 
     def __init__(self, model: "Model", name: str = "session"):
         self._inputs, self._outputs = model.inputs, model.outputs
@@ -166,12 +166,12 @@ class Session:
         self._lock = threading.Lock()
 
     def run(self, *inputs):
-        """Runs the program on arrays, or on what NumPy makes arrays of.
+        """Runs the program on arrays, or on values that NumPy can convert to arrays.
 
-        Gives a NumPy array (an int where the program returns a plain integer), or a tuple of them where the program has
-        not exactly one output.
+        Gives a NumPy array (an int if the program returns a plain integer). If the program does not have exactly one
+        output, gives a tuple of them.
         """
-        kept = []  # what the call reads the memory of
+        kept = []  # keeps memory alive that the call reads
         native = (Tensor * len(inputs))()
         for index, value in enumerate(inputs):
             spec = self._inputs[index] if index < len(self._inputs) else None
@@ -196,7 +196,7 @@ class Session:
 
     @property
     def states(self) -> tuple[State, ...]:
-        """What the session keeps from call to call."""
+        """The tensors that the session keeps from call to call."""
         with self._lock:
             states = json.loads(check(lib.nibble_session_states_json(self._handle.get())))
         return tuple(
@@ -205,7 +205,7 @@ class Session:
         )
 
     def close(self) -> None:
-        """Gives the session's memory back; later calls fail."""
+        """Frees the session's memory; later calls fail."""
         with self._lock:
             self._handle.close()
 
@@ -217,7 +217,7 @@ class Session:
 
 
 class Model:
-    """A program's weights and kernels on a GPU, once for all of its sessions; one of them is its own, to call it by."""
+    """A program's weights and kernels on a GPU, shared by its sessions. Calling the model uses its own session."""
 
     def __init__(self, device: Device, handle: _Handle):
         self.device = device
@@ -247,15 +247,15 @@ class Model:
 
     @property
     def states(self) -> tuple[State, ...]:
-        """What the model's own session keeps from call to call."""
+        """The tensors that the model's own session keeps from call to call."""
         return self._own.states
 
     def session(self) -> Session:
-        """A further session, with state of its own as it is in the program."""
+        """A further session. Its state begins with the program's initial values."""
         return Session(self)
 
     def close(self) -> None:
-        """Closes its own session, and lets go of the weights as soon as no other session needs them."""
+        """Closes the model's own session, and frees the weights once no other session needs them."""
         self._own.close()
         self._handle.close()
 
@@ -270,7 +270,7 @@ class Model:
 
 
 def _fill_input(tensor: Tensor, value, spec: TensorSpec | None, kept: list) -> None:
-    """Tells the library what a value is; what it has no word for, by NumPy's name. It decides what will do."""
+    """Describes a value to the library, which decides whether it is accepted. Unknown types go by NumPy's name."""
     if spec is not None and spec.dtype is None and hasattr(value, "__index__") and not hasattr(value, "shape"):
         integer = int(value)
         tensor.is_int = 1
@@ -280,8 +280,8 @@ def _fill_input(tensor: Tensor, value, spec: TensorSpec | None, kept: list) -> N
             tensor.word = _keep(str(integer), kept)
         return
     array = np.asarray(value)
-    # A list says nothing about its dtype. What would lose more than precision is left for the library to refuse; uint64
-    # is what NumPy makes of integers past int64.
+    # A list has no dtype, so convert it if that loses precision at most; otherwise the library refuses it. NumPy gives
+    # uint64 for integers beyond int64.
     untold = spec is not None and spec.dtype is not None and not hasattr(value, "dtype") and array.dtype != np.uint64
     if untold and (array.size == 0 or np.can_cast(array.dtype, spec.dtype, "same_kind")):
         array = array.astype(spec.dtype, copy=False)

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-# A group's step is its largest magnitude over one of these: 7 keeps both ends, 8 is finer and clips a positive end.
+# A group's step is its largest magnitude divided by one of these. With 7 nothing is clipped; 8 gives finer steps, but
+# clips the largest magnitude if it is positive.
 _DIVISORS = (7.0, 7.5, 8.0)
 _BLOCK_ELEMENTS = 1 << 22
 
@@ -11,8 +12,8 @@ def quantize_q4(table: np.ndarray, group_size: int = 32) -> tuple[np.ndarray, np
     """Quantizes a float table [rows, width] to 4 bits, with one scale per `group_size` elements of a row.
 
     Gives the packed table, uint8 [rows, width / 2] (the element with the even index is the low nibble, and a nibble n
-    stands for n - 8), and the scales, float32 [rows, width / group_size]. Each group takes the scale of those tried
-    that leaves the smallest squared error.
+    stands for n - 8), and the scales, float32 [rows, width / group_size]. Each group gets the scale with
+    the smallest squared error among those tried.
     """
     table = np.asarray(table)
     if table.ndim != 2 or not np.issubdtype(table.dtype, np.floating):
@@ -44,7 +45,7 @@ def _quantize_groups(groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     best = np.zeros(groups.shape, np.uint8)
     for divisor in _DIVISORS:
         scale = (largest / divisor).astype(np.float32)
-        # A group of zeros, or of numbers too small to divide: any step gives zeros.
+        # If the scale is 0 (a group of zeros, or of very small numbers), any step gives zeros.
         steps = np.clip(np.rint(groups / np.where(scale > 0, scale, 1)), -8, 7)
         error = np.square(groups - steps * scale).sum(axis=-1, keepdims=True)
         better = error < best_error

@@ -1,4 +1,4 @@
-"""Registers Nibble with the stock `executorch` package, under the id that the exporter writes."""
+"""Registers Nibble with the stock `executorch` package, under the backend id that the exporter writes."""
 
 import ctypes
 import importlib.util
@@ -13,7 +13,7 @@ BACKEND_ID = "VulkanBackend"
 
 @dataclass(frozen=True)
 class Registration:
-    """Whether ExecuTorch runs its programs through Nibble; true or false as a condition. `reason` says why not."""
+    """Whether ExecuTorch runs its programs through Nibble. It can be used as a condition; `reason` says why not."""
 
     ok: bool
     reason: str = ""
@@ -34,7 +34,7 @@ def _register() -> Registration:
     if not plug_in.exists():
         return Registration(False, f"This build of Nibble has no ExecuTorch plug-in: there is no {plug_in}.")
     try:
-        # By its path first: the plug-in then finds it by name, wherever the two packages lie.
+        # Load the runtime by its path first. The plug-in then finds it by name, wherever both packages are installed.
         ctypes.CDLL(os.fspath(runtime))
         library = ctypes.CDLL(os.fspath(plug_in))
     except OSError as error:

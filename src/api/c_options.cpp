@@ -8,7 +8,7 @@
 namespace nibble {
 namespace {
 
-/// Fields of the C struct as those of the C++ one; a null pointer is the default.
+/// Converts fields of the C struct to those of the C++ struct. A null pointer means the default.
 struct FromC {
   Status operator()(const char* from, std::string& to) const {
     if (from != nullptr) to = from;
@@ -22,7 +22,7 @@ struct FromC {
     to = from != 0;
     return {};
   }
-  /// What stands between commas.
+  /// A list, separated by commas.
   Status operator()(const char* from, std::vector<std::string>& to) const {
     for (std::string_view text = from != nullptr ? from : ""; !text.empty();) {
       const auto end = std::min(text.find(','), text.size());

@@ -48,7 +48,7 @@ bool ok(const Status& status) {
   return status.has_value();
 }
 
-/// A null handle is the caller's mistake, and no crash.
+/// A null handle is an error, not a crash.
 template <class T>
 bool is_there(const T* pointer, const char* what) {
   if (pointer == nullptr) failed({ErrorCode::invalid_argument, fmt::format("the {} is null", what)});
@@ -91,7 +91,7 @@ Status read_input(const nibble_tensor& from, std::size_t index, nibble::HostTens
 bool read_inputs(const nibble::Model& model, const nibble_tensor* inputs, std::size_t count,
                  std::vector<nibble::HostTensor>& to) {
   if (count != 0 && !is_there(inputs, "list of inputs")) return false;
-  // Before any of them is looked at: nobody knows whether so many are there.
+  // Check the count before reading any input: there may be fewer than `count` says.
   if (const auto wanted = model.inputs().size(); count != wanted) {
     failed(nibble::wrong_input_count(count, wanted));
     return false;

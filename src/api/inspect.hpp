@@ -1,4 +1,4 @@
-// What a program is and what running it would take, without a GPU.
+// What a program contains and what it needs to run; works without a GPU.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@
 namespace nibble {
 
 struct InspectOptions : Options {
-  std::vector<std::pair<std::size_t, Shape>> shapes = {};  ///< live shapes by input; the others have their largest
-  std::vector<std::int64_t> ints = {};                     ///< values of the integer inputs, in order; the others are 0
+  std::vector<std::pair<std::size_t, Shape>> shapes = {};  ///< live shapes by input; others have their largest
+  std::vector<std::int64_t> ints = {};  ///< values of the integer inputs, in order; missing ones are 0
 };
 
 struct Inspection {
@@ -31,7 +31,7 @@ struct Inspection {
     std::string name;
     std::size_t count = 0;
     bool supported = false;
-    /// What its tensors are in the program, by the argument's name.
+    /// The dtypes of its tensors in the program, by argument name.
     std::map<std::string_view, std::set<DType>> dtypes = {};
   };
   /// What one call does.
@@ -45,7 +45,7 @@ struct Inspection {
     MemoryUse memory;
     std::size_t pipelines = 0;
     std::uint32_t max_dispatches = 0;
-    std::vector<StateInfo> states;  ///< as a session begins: no rows are in use
+    std::vector<StateInfo> states;  ///< as in a new session: no rows are in use
     std::optional<Step> step;
   };
 
@@ -64,10 +64,10 @@ struct Inspection {
   std::optional<Error> problem;
 };
 
-/// Fails when the file cannot be read as a program. One that cannot be planned has a `problem`.
+/// Fails if the file cannot be read as a program. If the program cannot be planned, `problem` says why.
 Result<Inspection> inspect(const std::string& path, const DeviceProfile& profile, const InspectOptions& options = {});
 
-/// What a page or a JSON text has beside the summary.
+/// What to include in addition to the summary.
 struct InspectDetails {
   bool dispatches = false;
   bool variants = false;

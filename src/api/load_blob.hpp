@@ -1,4 +1,4 @@
-// The door for whoever holds a delegate's blob instead of a file.
+// Loads a program from a delegate's blob instead of a file.
 #pragma once
 
 #include <functional>
@@ -14,13 +14,13 @@ namespace nibble {
 /// Gives the bytes of a graph's constants, once the graph is known.
 using MakeSource = std::function<std::unique_ptr<ConstantSource>(std::span<const Constant> constants)>;
 
-/// A delegate's method: its model, and the one session that it has.
+/// A model with its only session, for a delegate's method.
 struct Loaded {
   Model model;
   Session session;
 };
 
-/// Nothing of the blob or of the source is needed after.
+/// The blob and the source are not needed afterwards.
 NIBBLE_API Result<Loaded> load_blob(const Device& device, std::span<const std::byte> blob, const NamedSize& named,
                                     const MakeSource& make_source, const LoadOptions& options = {});
 

@@ -29,7 +29,7 @@ DeviceInfo info_of(std::size_t index, const DeviceProfile& profile) {
   return info;
 }
 
-/// The part of a load that both doors share: plan, upload, compile.
+/// What loading a file and loading a blob share: plan, compile, upload.
 Status load_graph(const Device& device, Graph graph, MethodSignature signature, ConstantSource& source,
                   const LoadOptions& options, ModelImpl& model) {
   const auto& gpu = Internals::of(device)->gpu;
@@ -44,7 +44,7 @@ bool has_state(const Layout& layout) {
                              [&](const Upload& u) { return layout.buffers[u.buffer].role == BufferRole::state; });
 }
 
-/// A source for sessions that need none.
+/// The source for sessions without initial state.
 class NoConstants final : public ConstantSource {
  public:
   Result<std::span<const std::byte>> open(std::uint32_t constant) override {

@@ -7,7 +7,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Takes fields out of an object; the first that is missing or of another kind is the error.
+/// Reads the fields of an object. The first one that is missing or of the wrong type is the error.
 class Reader {
  public:
   explicit Reader(const Json& object) : object_(object) {}
@@ -71,7 +71,7 @@ std::string profile_to_json(const DeviceProfile& profile) {
       {"subgroup_max", profile.subgroup_max},
       {"subgroups_need_enable", profile.subgroups_need_enable},
   };
-  // A driver's name need not be valid UTF-8.
+  // A driver's name may be invalid UTF-8.
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -1,4 +1,4 @@
-// A device profile as JSON: captured on one machine, planned for on another.
+// A device profile as JSON, so that one machine can plan for another's device.
 #pragma once
 
 #include <string>

@@ -119,7 +119,8 @@ Status SessionImpl::take_outputs(std::span<const HostOutput> outputs) {
     std::optional<DType> only;
     if (from.kind == OutputSource::Kind::input) only = kept_[from.index].dtype;
     if (from.kind == OutputSource::Kind::graph) {
-      // A method may return one output of its graph several times: the first is read back, the others are copies.
+      // A method may return one output of its graph several times. The first is read back, and the others are copied
+      // from it.
       auto& first = graph_outputs_[from.index];
       if (first.data == nullptr) {
         first = outputs[i];

@@ -1,4 +1,4 @@
-// What stands behind the handles of nibble.hpp.
+// What the handles of nibble.hpp point to.
 #pragma once
 
 #include <memory>
@@ -22,7 +22,7 @@ struct ModelImpl {
   std::shared_ptr<const gpu::ModelResources> resources;
   std::shared_ptr<const Boundary> boundary;
   std::vector<ConstantMethod> constant_methods;
-  /// Where a session's mutable buffers begin; null when there are none.
+  /// The initial values of a session's mutable buffers; null if there are none.
   std::shared_ptr<ConstantSource> constants;
 };
 
@@ -42,7 +42,7 @@ struct SessionImpl {
   Result<std::vector<HostArray>> run(std::span<const HostTensor> inputs);
 
  private:
-  /// The elements of an input that the method hands through, kept from set_inputs() to execute().
+  /// The elements of an input that the method returns as an output, kept from set_inputs() to execute().
   struct Kept {
     DType dtype = DType::f32;
     std::uint64_t bytes = 0;
@@ -55,16 +55,17 @@ struct SessionImpl {
   void finish_outputs(std::span<const HostOutput> outputs) const;
 
   std::vector<HostOutput> graph_outputs_;
-  std::vector<Kept> kept_;  ///< per input; used only for those that an output hands through
+  std::vector<Kept> kept_;  ///< per input; used only if an output returns it
 };
 
-/// The session that Model::run() uses, made by its first call. Not in ModelImpl, which every session holds.
+/// The session that Model::run() uses; its first call makes it. It is not in ModelImpl, because every session holds
+/// that.
 struct OwnSession {
   std::mutex mutex;
   std::shared_ptr<SessionImpl> session;
 };
 
-/// From the public handles to the above, and back.
+/// Converts between the public handles and the structs above.
 struct Internals {
   template <class Handle>
   static const auto& of(const Handle& handle) {

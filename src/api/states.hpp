@@ -1,4 +1,4 @@
-// State as the layout describes it, for callers.
+// Converts the layout's description of state for callers.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

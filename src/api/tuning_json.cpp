@@ -39,7 +39,7 @@ Result<TuningRow> row_of(const Json& json, std::size_t index) {
   TRY(take_range(json, index, "rows", row.min_rows, row.max_rows));
   TRY(take_range(json, index, "width", row.min_width, row.max_width));
   for (const auto& [field, value] : json.items()) {
-    // A slip in the name of a range would make it all sizes.
+    // Without this, a misspelled range would silently mean all sizes.
     if (field != "choice" && field != "variant" && field != "rows" && field != "width") {
       return fail(ErrorCode::invalid_argument, tuning_errors::unknown, index, field);
     }

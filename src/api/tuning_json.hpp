@@ -9,7 +9,7 @@
 
 namespace nibble {
 
-/// A range that is missing is all sizes. A choice has no other fields; beside "choices" there may be any.
+/// A missing range means all sizes. Unknown fields of a choice are errors; other fields next to "choices" are ignored.
 Result<std::vector<TuningRow>> tuning_from_json(std::string_view text);
 
 }  // namespace nibble

@@ -10,7 +10,7 @@ std::unexpected<Error> refuse(fmt::format_string<Args...> text, Args&&... args) 
   return fail(ErrorCode::invalid_argument, text, std::forward<Args>(args)...);
 }
 
-/// `[1, 3]`, the place of a flat position; nothing for a single element.
+/// `[1, 3]` for a flat position; empty for a scalar.
 std::string place_of(const Shape& shape, std::uint64_t position) {
   if (shape.rank() == 0) return {};
   Shape at = shape;
@@ -22,7 +22,7 @@ std::string place_of(const Shape& shape, std::uint64_t position) {
   return to_string(at);
 }
 
-/// An input that no kernel reads still has a type: that of the GPU's closest.
+/// An input that the graph does not have is checked too, with the GPU's closest type.
 DType closest_on_device(DType host) {
   if (host == DType::i64) return DType::i32;
   return host == DType::f64 ? DType::f32 : host;
@@ -124,7 +124,7 @@ Result<Shape> Boundary::take_shape(std::size_t input, const GivenInput& given) c
     TRY_ASSIGN(shape, infer_shape(input, given.count.value_or(0)));
   }
   const bool same_rank = shape.rank() == want.shape.rank();
-  // Whatever the exporter folded from a fixed shape would be wrong for another.
+  // The exporter may have computed constants from a fixed shape, so another shape would give wrong results.
   bool fits = same_rank && (want.dynamic || shape == want.shape);
   for (std::size_t i = 0; fits && i < shape.rank(); ++i) fits = shape[i] >= 0 && shape[i] <= want.shape[i];
   if (!fits) {
@@ -139,7 +139,7 @@ Result<Shape> Boundary::take_shape(std::size_t input, const GivenInput& given) c
                 there == 1 ? "is" : "are");
 }
 
-/// Elements alone tell the shape where it is fixed, or where one dimension is all that can vary.
+/// The number of elements is enough if the shape is fixed, or if only one dimension is not 1.
 Result<Shape> Boundary::infer_shape(std::size_t input, std::uint64_t count) const {
   const auto& [dtype, bound, dynamic, is_int] = signature_.inputs[input];
   if (count == static_cast<std::uint64_t>(bound.numel())) return bound;

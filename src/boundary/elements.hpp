@@ -1,4 +1,4 @@
-// Which elements a caller and a GPU buffer can exchange.
+// Which element types a caller and a GPU buffer can exchange.
 #pragma once
 
 #include <cstdint>
@@ -10,28 +10,28 @@
 
 namespace nibble {
 
-/// Whether elements of a device tensor can be exchanged with a caller's memory of `host`, either way.
+/// Whether elements can be converted between a device tensor and a caller's memory of type `host`, both ways.
 bool converts(DType device, DType host) noexcept;
 
-/// What converts() accepts, for people.
+/// What converts() accepts, as text for errors.
 std::string_view wanted_dtypes(DType device) noexcept;
 
-/// The values that an integer input may hold: int32, and where it is looked up in tables, their rows.
+/// The values that an integer input may hold: any int32, or valid rows if it is looked up in tables.
 struct Range {
   std::int64_t lowest = std::numeric_limits<std::int32_t>::min();
   std::int64_t highest = std::numeric_limits<std::int32_t>::max();
 };
 
-/// An element that cannot be what the GPU should get.
+/// An element that cannot be converted for the GPU.
 struct BadElement {
   enum class Kind : std::uint8_t {
     range,      ///< an integer that does not fit
-    fraction,   ///< a number, where only integers will do
-    no_number,  ///< no number at all
+    fraction,   ///< not an integer, where one is needed
+    no_number,  ///< not a number at all
   };
   Kind kind = Kind::range;
   std::uint64_t position = 0;  ///< flat
-  /// None for what is no int64; then `word` tells it.
+  /// None if it is not an int64; then `word` is its text.
   std::optional<std::int64_t> value = {};
   std::string_view word = {};
 };

@@ -6,7 +6,7 @@ namespace {
 TensorInfo info_of(const Graph& graph, ValueId id) {
   const auto* tensor = graph.tensor(id);
   if (tensor == nullptr) return {.dtype = DType::i64, .shape = {}, .dynamic = false, .is_int = true};
-  // A delegate is not told which of its dimensions may shrink.
+  // A delegate does not know which of its dimensions may be smaller.
   return {.dtype = tensor->staging, .shape = tensor->shape, .dynamic = true, .is_int = false};
 }
 

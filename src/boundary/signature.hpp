@@ -1,4 +1,4 @@
-// What a method takes and gives, and which of its graph's inputs and outputs these are.
+// A method's inputs and outputs, and how they map to its graph's.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +24,11 @@ struct OutputSource {
 struct MethodSignature {
   std::vector<TensorInfo> inputs;
   std::vector<TensorInfo> outputs;
-  std::vector<std::int32_t> graph_inputs;  ///< per input: which of the graph's inputs it is, or -1 when it is not used
+  std::vector<std::int32_t> graph_inputs;    ///< per input: the graph's input that it is, or -1 if it is not used
   std::vector<OutputSource> output_sources;  ///< per output
 };
 
-/// Of a graph that is called as it is, with no method around it.
+/// For a graph that is called directly, without a method around it.
 MethodSignature signature_of(const Graph& graph);
 
 }  // namespace nibble

@@ -29,7 +29,7 @@ std::string_view backend_name(WGPUBackendType type) {
 
 Limits limits_of(const WGPULimits& from) {
   Limits to;
-  // lavapipe reports 2^31 - 1, but sizes of buffers and copies are multiples of 4.
+  // lavapipe reports 2^31 - 1, but sizes of buffers and copies must be multiples of 4.
   to.max_buffer_size = from.maxBufferSize / 4 * 4;
   to.max_storage_binding_size = from.maxStorageBufferBindingSize / 4 * 4;
   to.max_workgroups_per_dimension = from.maxComputeWorkgroupsPerDimension;
@@ -42,7 +42,7 @@ void read_features(WGPUAdapter handle, Adapter& adapter) {
   WGPUSupportedFeatures features{};
   wgpu().AdapterGetFeatures(handle, &features);
   for (std::size_t i = 0; i < features.featureCount; ++i) {
-    // wgpu-native has a name of its own for subgroups, so not every case is of the enum.
+    // wgpu-native has its own number for subgroups, which is not in the enum.
     switch (static_cast<std::uint32_t>(features.features[i])) {
       case WGPUFeatureName_ShaderF16: adapter.profile.shader_f16 = true; break;
       case WGPUFeatureName_TimestampQuery: adapter.profile.timestamp_query = true; break;
@@ -74,7 +74,7 @@ void add(AdapterHandle handle, std::vector<Adapter>& out) {
   out.push_back(std::move(adapter));
 }
 
-/// A driver's software adapter comes last: it is there on every machine.
+/// Software adapters come last, because many machines have one beside their GPU.
 int rank_of(AdapterKind kind) {
   switch (kind) {
     case AdapterKind::discrete: return 0;

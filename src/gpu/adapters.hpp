@@ -1,4 +1,4 @@
-// Which adapters there are, what they can do, and which one the user means.
+// Lists adapters with what they can do, and finds the one that the user means.
 #pragma once
 
 #include <span>
@@ -13,15 +13,15 @@ namespace nibble::gpu {
 struct Adapter {
   AdapterHandle handle;
   DeviceProfile profile;
-  WGPULimits limits{};                    ///< all that the adapter has, as a device asks for them
+  WGPULimits limits{};                    ///< all limits of the adapter, to request a device with
   std::vector<WGPUFeatureName> features;  ///< those that Nibble uses
 };
 
-/// Every adapter that can compute, in wgpu's order; OpenGL's only where there is no other.
+/// Every adapter that can compute, in wgpu's order. OpenGL adapters only if there are no others.
 Result<std::vector<Adapter>> adapters();
 
-/// Index of the adapter that `selector` means: an index, a kind, or a part of a name or driver in any case. Empty: the
-/// best kind. Several matches: the first.
+/// The index of the adapter that `selector` means: an index, a kind, or a part of a name or driver (upper or lower
+/// case). If it is empty, the best kind; if several match, the first.
 Result<std::size_t> choose(std::span<const DeviceProfile> profiles, std::string_view selector);
 
 }  // namespace nibble::gpu

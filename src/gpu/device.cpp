@@ -10,7 +10,7 @@
 namespace nibble::gpu {
 namespace {
 
-/// wgpu's messages are trees over several lines; ours are one sentence.
+/// wgpu's messages have several lines; ours have one.
 std::string one_line(std::string_view text) {
   std::string out;
   for (char c : text) {
@@ -25,7 +25,8 @@ std::string one_line(std::string_view text) {
   return out;
 }
 
-/// wgpu-native reports some exhausted memory as a validation error; workgroup memory is another matter.
+/// wgpu-native reports some out-of-memory errors as validation errors, so look at the text too. (Too little workgroup
+/// memory has another text.)
 ErrorCode code_of(WGPUErrorType type, std::string_view message) {
   const bool is_full =
       type == WGPUErrorType_OutOfMemory || message.contains("ut of memory") || message.contains("ot enough memory");
@@ -48,7 +49,7 @@ std::shared_ptr<Device> usable(const std::weak_ptr<Device>& weak) {
   return device != nullptr && !device->lost() ? device : nullptr;
 }
 
-/// Finds a living object in a cache, or makes it and forgets those that are gone.
+/// Finds a live object in a cache. Otherwise makes it, and removes expired entries.
 template <class T, class Make>
 std::shared_ptr<const T> cached(std::map<std::string, std::weak_ptr<const T>>& cache, const std::string& key,
                                 Make&& make) {
@@ -137,7 +138,7 @@ Result<std::shared_ptr<Device>> Device::open_adapter(Adapter& adapter, std::size
 }
 
 Device::~Device() {
-  // The driver still works on the last submission until somebody waits for it.
+  // The driver may still be working on the last submission.
   if (device_ && !lost()) wgpu().DevicePoll(device_.get(), 1, nullptr);
 }
 
@@ -206,7 +207,7 @@ Result<std::shared_ptr<const Pipeline>> Device::pipeline(const PipelineDesc& des
     made = std::move(pipeline);
   }
   if (auto status = scope.close("compiling the kernel " + desc.label); !status) {
-    // What was made is invalid: nobody may find it.
+    // The objects are invalid, so remove them from the caches.
     pipelines_.erase(pipeline_key(desc));
     modules_.erase(desc.wgsl);
     layouts_.erase(access_key(desc.bindings));
@@ -267,7 +268,7 @@ std::shared_ptr<const ShaderModule> Device::shader_module(const PipelineDesc& de
     WGPUShaderModuleDescriptor descriptor{};
     descriptor.nextInChain = &source.chain;
     descriptor.label = view(desc.label);
-    // All loops of Nibble's kernels end, so they need no guard against endless ones; accesses stay checked.
+    // All loops of Nibble's kernels end, so wgpu need not guard against endless ones. Bounds checks stay on.
     return std::make_shared<ShaderModule>(
         wgpu().DeviceCreateShaderModuleTrusted(handle(), &descriptor, WGPUShaderRuntimeChecks_BoundsChecks));
   });
@@ -323,7 +324,7 @@ Status ErrorScope::take(std::string_view what) {
   if (failure.type == WGPUErrorType_NoError) return {};
   auto code = code_of(failure.type, failure.message);
   auto message = std::exchange(failure, {}).message;
-  // wgpu-native may tell that the device is gone by any error before it calls on_lost.
+  // wgpu-native may report a lost device as another error before it calls on_lost.
   if (message.contains("evice is lost")) {
     device_.latched_ = Error{ErrorCode::device_lost, fmt::format("the device {} is lost", device_.profile_.name)};
     return std::unexpected(*device_.latched_);

@@ -1,4 +1,4 @@
-// An open GPU device: errors that never vanish, and the pipelines that all models on it share.
+// An open GPU device. It keeps errors, and the pipelines that all models on it share.
 #pragma once
 
 #include <map>
@@ -14,13 +14,14 @@
 
 namespace nibble::gpu {
 
-/// Binding 0 is the uniform block of parameters, the rest are storage buffers: a layout is told by their accesses.
+/// Binding 0 is the uniform block of parameters, the rest are storage buffers. The list of accesses identifies a
+/// layout.
 struct BindLayout {
   BindGroupLayout group;
   PipelineLayout pipeline;
 };
 
-/// A compiled kernel. It keeps what it was made of alive, so that other variants find it in the device's cache.
+/// A compiled kernel. It keeps its layout and module alive, so that other pipelines find them in the device's cache.
 struct Pipeline {
   std::shared_ptr<const BindLayout> layout;
   std::shared_ptr<const ShaderModule> module;
@@ -31,8 +32,8 @@ struct Adapter;
 
 class Device {
  public:
-  /// The device that `selector` means (empty: $NIBBLE_DEVICE, then the best). Whoever asks for the same adapter while
-  /// it is open gets the same device.
+  /// The device that `selector` means (empty: $NIBBLE_DEVICE, then the best). While a device is open, the same adapter
+  /// gives the same device.
   static Result<std::shared_ptr<Device>> open(std::string_view selector);
   ~Device();
   Device(const Device&) = delete;
@@ -43,21 +44,21 @@ class Device {
   WGPUDevice handle() const { return device_.get(); }
   WGPUQueue queue() const { return queue_.get(); }
 
-  /// The latched error, once the device is lost or something failed that no call waited for.
+  /// The stored error, once the device is lost or an operation failed outside any call.
   std::optional<Error> lost() const;
   Status check() const;
 
   Result<Buffer> make_buffer(std::uint64_t bytes, WGPUBufferUsage usage, std::string_view what);
   Result<std::shared_ptr<const Pipeline>> pipeline(const PipelineDesc& desc);
-  /// How many different pipelines were compiled on it so far.
+  /// How many different pipelines it has compiled so far.
   std::size_t compiled_pipelines() const;
-  /// GPU objects that these pipelines are made of.
+  /// How many GPU objects these pipelines consist of.
   std::size_t kept_objects() const;
 
-  /// Waits until the GPU has done submission `index`, and all before it.
+  /// Waits until the GPU has finished submission `index` and all earlier ones.
   void wait(WGPUSubmissionIndex index) const;
 
-  /// Destroys the device under its users, as a driver's reset would; for tests.
+  /// Destroys the device while it is in use, like a driver reset. For tests.
   void destroy_for_test();
 
  private:
@@ -81,21 +82,21 @@ class Device {
   DeviceHandle device_;
   Queue queue_;
 
-  /// Covers error scopes, encoding and submission; the wait for results is outside.
+  /// Held during error scopes, encoding and submission, but not while waiting for results.
   mutable std::mutex mutex_;
   std::map<std::string, std::weak_ptr<const BindLayout>> layouts_;
   std::map<std::string, std::weak_ptr<const ShaderModule>> modules_;
-  /// Kept as long as the device, so that a program that is loaded again compiles nothing.
+  /// Kept as long as the device, so that loading a program again compiles nothing.
   std::map<std::string, std::shared_ptr<const Pipeline>> pipelines_;
 
-  /// What the callbacks write. They come from any thread that is in wgpu, also while mutex_ is held.
+  /// Protects what the callbacks write. They run on any thread that is in wgpu, even while mutex_ is held.
   mutable std::mutex latch_mutex_;
   std::optional<Error> latched_;
   std::thread::id scope_owner_;
   Failure scope_failure_;
 };
 
-/// A stretch of WebGPU calls under the device's lock and inside error scopes. Not nested.
+/// Holds the device's lock and WebGPU error scopes while it lives. Cannot be nested.
 class ErrorScope {
  public:
   enum class Catch : std::uint8_t { validation, everything };
@@ -105,10 +106,10 @@ class ErrorScope {
   ErrorScope(const ErrorScope&) = delete;
   ErrorScope& operator=(const ErrorScope&) = delete;
 
-  /// Ends the scopes and tells what went wrong in them. What was encoded may only be submitted if nothing did:
-  /// wgpu-native aborts on an invalid command buffer. The lock is still held.
+  /// Ends the scopes and returns their error. Submit an encoded command buffer only if there is none, because
+  /// wgpu-native aborts on an invalid one. The lock is still held.
   Status close(std::string_view what);
-  /// Tells what went wrong since close().
+  /// Returns the error that came after close(), if any.
   Status settle(std::string_view what);
 
  private:
@@ -120,7 +121,7 @@ class ErrorScope {
   std::size_t scopes_ = 0;
 };
 
-/// Objects that wgpu keeps for this process, whoever made them.
+/// The number of objects that wgpu holds in this process.
 std::size_t live_objects();
 
 }  // namespace nibble::gpu

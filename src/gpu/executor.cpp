@@ -47,7 +47,7 @@ Result<std::unique_ptr<Executor>> Executor::make(std::shared_ptr<const ModelReso
   return self;
 }
 
-// What does not change from call to call, as long as the shapes do not: pipelines, bind groups, parameters.
+// Prepares bind groups and parameters, which stay the same as long as the shapes do.
 Status Executor::prepare() {
   if (prepared_version_ == stepper_.version()) return {};
   const auto dispatches = stepper_.dispatches();

@@ -1,4 +1,4 @@
-// One user's side of a model: its own buffers, and calls. It knows no op.
+// The GPU side of one session: its own buffers, and its calls. It knows nothing about ops.
 #pragma once
 
 #include <memory>
@@ -13,10 +13,10 @@
 
 namespace nibble::gpu {
 
-/// Host memory whose size comes from a tensor: kept and grown, never thrown for.
+/// Host memory that is kept and grows with the tensors. Failing to allocate is an error value, not an exception.
 class HostMemory {
  public:
-  /// Room for `bytes`; what was in it is gone when it grows.
+  /// Memory for `bytes`. When it grows, the old content is lost.
   Result<std::byte*> take(std::uint64_t bytes);
   const std::byte* data() const { return memory_.get(); }
 
@@ -28,7 +28,7 @@ class HostMemory {
 /// One call at a time. In the steady state nothing here allocates.
 class Executor {
  public:
-  /// `boundary` says what a call may be made with; `source` gives the initial values of mutable buffers.
+  /// `boundary` checks the inputs of calls; `source` has the initial values of mutable buffers.
   static Result<std::unique_ptr<Executor>> make(std::shared_ptr<const ModelResources> model,
                                                 std::shared_ptr<const Boundary> boundary, ConstantSource& source);
   Executor(const Executor&) = delete;
@@ -38,21 +38,21 @@ class Executor {
   const ModelResources& model() const { return *model_; }
   /// The live shapes and integers, after set_inputs().
   const Stepper& stepper() const { return stepper_; }
-  /// Rows in use of Layout::states, after the last call that succeeded.
+  /// How many rows of each of Layout::states are in use, after the last successful call.
   std::span<const std::int64_t> state_rows() const { return state_rows_; }
-  /// A buffer of the layout, the model's or this session's; for benchmarks.
+  /// A buffer of the layout, of the model or of this session. For benchmarks.
   WGPUBuffer buffer(BufferId id) const { return buffers_.raw[id]; }
 
-  /// Takes the method's inputs: has them checked, converts them, works out the call and hands the data to the GPU.
+  /// Checks and converts the method's inputs, plans the call and uploads the data to the GPU.
   Status set_inputs(std::span<const HostTensor> inputs);
-  /// An input as the last call took it.
+  /// An input as set_inputs() accepted it.
   const TakenInput& taken(std::size_t input) const { return taken_[input]; }
-  /// No call may run before inputs are set again.
+  /// Requires inputs to be set again before the next call.
   void clear_inputs() { ready_ = false; }
-  /// Whether inputs are set.
+  /// An error if inputs are not set.
   Status check_ready() const;
-  /// Runs the inputs last set, once: the call reuses their buffers. `outputs` are those of the graph,
-  /// checked; the stepper has its integers.
+  /// Runs the program once on the inputs last set; the call may overwrite their buffers. `outputs` are the graph's,
+  /// already checked. Integer outputs are in the stepper.
   Status execute(std::span<const HostOutput> outputs);
   /// As execute(), with GPU times; needs timestamp queries.
   Result<std::vector<DispatchTime>> profile(std::span<const HostOutput> outputs);
@@ -66,13 +66,13 @@ class Executor {
   struct GroupHash {
     std::size_t operator()(const GroupKey& key) const noexcept;
   };
-  /// An output that a call reads back, and where it lies in the readback buffer.
+  /// An output that a call reads back, and its place how many bytes of the readback buffer are used.
   struct Read {
     std::size_t output = 0;
     std::uint64_t offset = 0;
     std::uint64_t count = 0;
   };
-  /// An input that a call hands over.
+  /// An input that a call uploads.
   struct Write {
     std::size_t input = 0;
     const void* data = nullptr;
@@ -105,9 +105,9 @@ class Executor {
 
   std::span<const std::shared_ptr<const Pipeline>> pipelines_;  ///< the model's
   std::unordered_map<GroupKey, BindGroup, GroupHash> groups_;
-  std::vector<WGPUBindGroup> step_groups_;  ///< of the stepper's dispatches, at prepared_version_
+  std::vector<WGPUBindGroup> step_groups_;  ///< for the stepper's dispatches at prepared_version_
   std::uint64_t prepared_version_ = 0;
-  bool can_fault_ = false;  ///< some dispatch of the step may report a fault
+  bool can_fault_ = false;  ///< some dispatch of the call may report a fault
 
   std::vector<GivenInput> given_;
   std::vector<TakenInput> taken_;         ///< per input of the method
@@ -117,7 +117,7 @@ class Executor {
   std::vector<Read> reads_;
   std::uint64_t reads_end_ = 0;  ///< in the readback buffer
   bool ready_ = false;
-  /// A fault stays in its buffer until it is cleared, and only then need it be: calls without one are spared the work.
+  /// The fault buffer is cleared only after a call that faulted.
   bool fault_seen_ = false;
 };
 

@@ -39,8 +39,8 @@ void convert_all(const void* from, void* to, std::size_t count) noexcept {
   }
 }
 
-/// Looks at a block at a time without a branch per element, and at single ones only where a block has a bad one.
-/// `to` may be null: then the elements are only looked at.
+/// Checks a block at a time without a branch per element, and single elements only if the block has a bad one. If `to`
+/// is null, elements are only checked.
 template <class From>
 std::optional<BadElement> narrow(const void* from, std::int32_t* to, std::size_t count, Range range) noexcept {
   constexpr std::size_t kBlock = 1024;
@@ -77,7 +77,7 @@ void convert_floats(DType from_dtype, const void* from, DType to_dtype, void* to
   });
 }
 
-/// Whatever the GPU or a caller calls true becomes 1.
+/// Anything but 0 becomes 1.
 void convert_bools(const void* from, void* to, std::size_t count) noexcept {
   for (std::size_t i = 0; i < count; ++i) {
     static_cast<std::uint8_t*>(to)[i] = load<std::uint8_t>(from, i) != 0 ? 1 : 0;
@@ -92,12 +92,12 @@ std::uint16_t half_from_double(double value) noexcept {
   const auto exponent = static_cast<int>(bits >> 52 & 0x7ff) - 1023;
   std::uint64_t fraction = bits & 0xfffffffffffff;
   if (exponent == 1024) {
-    // Keep a NaN a NaN even when its payload's top bits are zero.
+    // A NaN must stay a NaN, even if the top bits of its payload are zero.
     return sign | 0x7c00 | (fraction == 0 ? 0 : static_cast<std::uint16_t>(0x200 | fraction >> 42));
   }
   if (exponent > 15) return sign | 0x7c00;
   if (exponent < -25) return sign;
-  // Below 2^-14 halves have no hidden bit: the fraction keeps fewer bits.
+  // Below 2^-14, halves have no hidden bit, so the fraction keeps fewer bits.
   const bool subnormal = exponent < -14;
   const int shift = subnormal ? 42 + (-14 - exponent) : 42;
   fraction |= std::uint64_t{1} << 52;
@@ -105,7 +105,7 @@ std::uint16_t half_from_double(double value) noexcept {
   const std::uint64_t rest = fraction & ((std::uint64_t{1} << shift) - 1);
   const std::uint64_t middle = std::uint64_t{1} << (shift - 1);
   if (rest > middle || (rest == middle && (half & 1) != 0)) ++half;
-  // The hidden bit, and a carry out of the fraction, add to the exponent: up to infinity, rightly.
+  // The hidden bit and a carry out of the fraction add to the exponent. A carry may correctly give infinity.
   if (!subnormal) half += static_cast<std::uint32_t>(exponent + 14) << 10;
   return static_cast<std::uint16_t>(sign | half);
 }

@@ -1,4 +1,4 @@
-// Elements between the caller's memory and what GPU buffers hold. Pure functions, no GPU.
+// Converts elements between the caller's memory and the form in GPU buffers. Pure functions, no GPU.
 #pragma once
 
 #include <cstddef>
@@ -16,12 +16,12 @@ float float_from_half(std::uint16_t half) noexcept;
 /// The first of `count` integers (int32 or int64) outside `range`.
 std::optional<BadElement> find_outside(DType host, const void* from, std::size_t count, Range range) noexcept;
 
-/// Converts `count` elements, converts(device, host). Integers outside `range` are found in the same pass; then `to`
-/// holds nothing of use.
+/// Converts `count` elements; converts(device, host) must be true. Gives the first integer outside `range`, if any;
+/// `to` is then not usable.
 std::optional<BadElement> to_device(DType host, const void* from, DType device, void* to, std::size_t count,
                                     Range range) noexcept;
 
-/// Converts `count` elements, converts(device, host).
+/// Converts `count` elements; converts(device, host) must be true.
 void from_device(DType device, const void* from, DType host, void* to, std::size_t count) noexcept;
 
 }  // namespace nibble::gpu

@@ -22,7 +22,7 @@ Result<std::shared_ptr<const ModelResources>> ModelResources::make(std::shared_p
                                                                    ConstantSource& source, const Progress& progress) {
   std::shared_ptr<ModelResources> self(new ModelResources(std::move(device), std::move(plan)));
   const Layout& layout = self->plan_->layout();
-  // Kernels first: a kernel that this device cannot run is found before gigabytes are moved.
+  // Compile kernels first, so that one that this device cannot run fails before gigabytes are uploaded.
   for (const auto& desc : layout.pipelines) {
     TRY_ASSIGN(auto pipeline, self->device_->pipeline(desc));
     self->pipelines_.push_back(std::move(pipeline));

@@ -10,12 +10,12 @@
 
 namespace nibble::gpu {
 
-/// Buffers of a layout, by BufferId; null where somebody else owns them.
+/// Buffers of a layout, by BufferId. `raw` is null for buffers that are not made here.
 struct BufferSet {
   std::vector<Buffer> owned;
   std::vector<WGPUBuffer> raw;
 
-  /// Makes those whose role `wanted` accepts.
+  /// Makes the buffers whose role `wanted` accepts.
   static Result<BufferSet> make(Device& device, const Layout& layout, bool (*wanted)(BufferRole));
 };
 

@@ -26,7 +26,7 @@ void Readback::request(std::uint64_t bytes) {
 
 Result<std::span<const std::byte>> Readback::wait(Device& device, WGPUSubmissionIndex index) {
   device.wait(index);
-  // Another thread that polled may have the answer in hand and be just about to deliver it.
+  // Another thread may have polled, and may be about to run the callback.
   while (answer_.load(std::memory_order_acquire) == 0) {
     TRY(device.check());
     std::this_thread::yield();

@@ -12,16 +12,16 @@ class Readback {
   Status make(Device& device, std::uint64_t bytes);
   WGPUBuffer buffer() const { return buffer_.get(); }
 
-  /// Asks for the first `bytes` bytes, after the submission that writes them. Inside an ErrorScope.
+  /// Starts to map the first `bytes` bytes. Call it after the submission that writes them, inside an ErrorScope.
   void request(std::uint64_t bytes);
-  /// Waits for submission `index` and gives the bytes asked for, readable until release().
+  /// Waits for submission `index` and gives the requested bytes, readable until release().
   Result<std::span<const std::byte>> wait(Device& device, WGPUSubmissionIndex index);
   void release();
 
  private:
   Buffer buffer_;
   std::uint64_t bytes_ = 0;
-  /// 0 while the answer is out. Any thread that polls the device may bring it.
+  /// 0 until the map callback ran, which may be on any thread that polls the device.
   std::atomic<std::uint32_t> answer_ = 0;
 };
 

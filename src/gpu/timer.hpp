@@ -8,7 +8,7 @@
 namespace nibble::gpu {
 
 struct Executor::Timer {
-  static constexpr std::uint32_t kQueriesPerSet = 4096;  ///< the most that WebGPU has
+  static constexpr std::uint32_t kQueriesPerSet = 4096;  ///< WebGPU's limit
 
   std::vector<QuerySet> sets;
   Buffer resolved;
@@ -16,9 +16,9 @@ struct Executor::Timer {
   std::uint32_t queries = 0;
 
   Status make(Device& device, std::size_t dispatches);
-  /// The stamps of the n-th dispatch's pass.
+  /// Where the n-th dispatch's pass writes its timestamps.
   WGPUPassTimestampWrites writes(std::size_t dispatch) const;
-  /// After the passes: the stamps go to the readback buffer.
+  /// After the passes: copies the timestamps to the readback buffer.
   void encode(WGPUCommandEncoder encoder) const;
 };
 

@@ -1,5 +1,5 @@
-// The executor's side that faces the caller: elements go in and come out here. What may be passed is the Boundary's
-// decision.
+// The part of the executor that takes inputs from the caller and plans the readback of outputs. The Boundary decides
+// what may be passed.
 #include <algorithm>
 #include <new>
 
@@ -22,7 +22,7 @@ GivenInput given_of(const HostTensor& tensor) {
   const Size count = Size::of(tensor.shape);
   if (count.valid() && count.unchecked() == 1 && (tensor.dtype == DType::i64 || tensor.dtype == DType::i32)) {
     std::int64_t only = 0;
-    // As if from an int32 tensor on the device: that is what widens, and int64 stays as it is.
+    // from_device() widens int32 to int64, and leaves int64 as it is.
     from_device(tensor.dtype, tensor.data, DType::i64, &only, 1);
     given.integer = only;
   }
@@ -93,7 +93,7 @@ Status Executor::write_inputs() {
 
 void Executor::plan_reads(std::span<const HostOutput> outputs) {
   reads_.clear();
-  // The faults lie first, so that a small call maps little, however large its outputs may get.
+  // The fault comes first, so that a small call maps little, even if outputs can be large.
   std::uint64_t offset = kFaultWords * 4;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const auto& desc = layout_.outputs[i];

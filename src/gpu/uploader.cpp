@@ -10,9 +10,9 @@
 namespace nibble::gpu {
 namespace {
 
-/// Pages of a file are given back after each.
+/// After each chunk, the file's pages are released.
 constexpr std::uint64_t kChunkBytes = std::uint64_t{4} << 20;
-/// What a small write counts as: it costs wgpu a buffer, too.
+/// A smaller write counts as this many bytes, because wgpu makes a buffer for it too.
 constexpr std::uint64_t kLeastPending = std::uint64_t{64} << 10;
 
 bool is_zero(std::span<const std::byte> bytes) {
@@ -25,7 +25,7 @@ class Uploader {
   Uploader(Device& device, ConstantSource& source, UploadPace pace, const Progress& progress, std::uint64_t total)
       : device_(device), source_(source), pace_(pace), progress_(progress), total_(total) {}
 
-  /// Uploads of one constant.
+  /// Runs the uploads of one constant.
   Status run(std::span<const Upload> uploads, std::span<const WGPUBuffer> buffers) {
     const auto constant = uploads.front().constant;
     TRY_ASSIGN(auto bytes, source_.open(constant));
@@ -37,7 +37,7 @@ class Uploader {
     return status;
   }
 
-  /// Hands over what is still pending.
+  /// Submits what is still pending.
   Status finish() { return submit(pace_.wait_at_end); }
 
  private:
@@ -82,14 +82,14 @@ class Uploader {
     return scope.close("uploading a constant");
   }
 
-  /// The GPU begins to take what was written.
+  /// Makes the GPU start with what was written.
   Status submit(bool wait) {
     if (pending_ == 0) return {};
     pending_ = 0;
     WGPUSubmissionIndex submission = 0;
     {
       ErrorScope scope(device_, ErrorScope::Catch::everything);
-      TRY(scope.close("uploading constants"));  // a lost device must not be handed anything
+      TRY(scope.close("uploading constants"));  // nothing may be submitted to a lost device
       submission = wgpu().QueueSubmitForIndex(device_.queue(), 0, nullptr);
       TRY(scope.settle("uploading constants"));
     }
@@ -115,7 +115,7 @@ Status upload(Device& device, ConstantSource& source, std::span<const Upload> up
   for (const auto& one : uploads) total += buffers[one.buffer] != nullptr ? one.bytes : 0;
   Uploader uploader(device, source, pace, progress, total);
   while (!uploads.empty()) {
-    // Opening may mean reading: all parts of a constant are taken from it at once.
+    // Opening a constant may mean reading it, so do all its uploads at once.
     const auto is_other = [&](const Upload& one) {
       return one.constant != uploads.front().constant ||
              (buffers[one.buffer] == nullptr) != (buffers[uploads.front().buffer] == nullptr);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::array<const char*, 2> kNames = {"libwgpu_native-release.so", "libwgpu_native.so"};
 constexpr const char* kVariable = "NIBBLE_WGPU_LIBRARY";
-/// Structs of webgpu.h change between major versions, so another one would be called with wrong arguments.
+/// Structs of webgpu.h change between major versions, so no other version can be used.
 constexpr std::uint32_t kMajorVersion = 29;
 
 struct Loader {
@@ -29,7 +29,7 @@ struct Loader {
   std::string log;
 };
 
-/// Never destroyed: handles in other static objects may outlive any order of destruction.
+/// Never destroyed, because handles in other static objects may still need it at exit.
 Loader& loader() {
   static Loader& one = *new Loader;
   return one;
@@ -53,12 +53,12 @@ void add_matches(const std::string& pattern, std::vector<std::string>& out) {
 /// Folders that may hold the library: the wgpu wheel next to Nibble's own, then the one that the build used.
 std::vector<std::string> folders() {
   std::vector<std::string> out;
-  // Nibble's library lies in <site-packages>/nibble/lib.
+  // Nibble's library is in <site-packages>/nibble/lib.
   Dl_info self{};
   if (dladdr(reinterpret_cast<const void*>(&folders), &self) != 0 && self.dli_fname != nullptr) {
     add_matches(folder_of(self.dli_fname) + "/../../wgpu/resources", out);
   }
-  // The command lies in <environment>/bin.
+  // The command is in <environment>/bin.
   std::array<char, PATH_MAX> exe{};
   if (readlink("/proc/self/exe", exe.data(), exe.size() - 1) > 0) {
     for (const char* lib : {"lib", "lib64", "local/lib"}) {
@@ -152,12 +152,12 @@ Status load_wgpu() {
   }
   table.SetLogCallback(on_log, nullptr);
   table.SetLogLevel(WGPULogLevel_Error);
-  // Mesa's device-select layer asks Wayland for its GPU, which complains on stderr where there is no session. Nibble
+  // Mesa's device-select layer asks Wayland for its GPU, which prints errors to stderr if there is no session. Nibble
   // chooses its adapter itself.
   if (std::getenv("XDG_RUNTIME_DIR") == nullptr) setenv("NODEVICE_SELECT", "1", 0);
   one.instance =
       make_instance(table, WGPUInstanceBackend_Vulkan | WGPUInstanceBackend_Metal | WGPUInstanceBackend_DX12);
-  // Looking for OpenGL is slow and noisy (EGL writes to stderr), so it is done only where nothing else is.
+  // Looking for OpenGL is slow and noisy (EGL writes to stderr), so do it only if there is no other adapter.
   if (one.instance == nullptr || table.InstanceEnumerateAdapters(one.instance, nullptr, nullptr) == 0) {
     if (one.instance != nullptr) table.InstanceRelease(one.instance);
     one.instance = make_instance(table, WGPUInstanceBackend_GL);

@@ -1,5 +1,5 @@
-// wgpu-native, loaded at the first GPU call and not linked, so that `nibble --help` or a planner needs no GPU library
-// and a wheel finds the one in its neighbour. Functions are called as `wgpu().DeviceCreateBuffer(…)`.
+// wgpu-native. It is loaded at the first GPU call, not linked. So `nibble --help` and the planner need no GPU library,
+// and Nibble's wheel can use the library in the wheel `wgpu`. Functions are called as `wgpu().DeviceCreateBuffer(…)`.
 #pragma once
 
 #include <wgpu.h>
@@ -61,7 +61,7 @@ namespace nibble::gpu {
   X(ShaderModuleRelease)                  \
   X(SupportedFeaturesFreeMembers)
 
-/// wgpu-native's own.
+/// Functions that only wgpu-native has.
 #define NIBBLE_WGPU_EXTRAS(X)        \
   X(DeviceCreateShaderModuleTrusted) \
   X(DevicePoll)                      \
@@ -82,7 +82,7 @@ struct Wgpu {
 #undef NIBBLE_WGPU_MEMBER
 };
 
-/// Where the library lies, if not where Nibble looks by itself. Counts until the library is loaded.
+/// Sets the library's path, instead of searching for it. Has no effect once the library is loaded.
 void set_wgpu_library(std::string path);
 
 /// Loads the library, once. A failed attempt may be repeated.
@@ -94,7 +94,7 @@ const Wgpu& wgpu();
 /// The one instance of the process; it lives until the process ends. Only after load_wgpu() succeeded.
 WGPUInstance instance();
 
-/// What wgpu last logged as an error, "" when nothing: it often knows why there is no adapter.
+/// The last error that wgpu logged, or "". It often says why there is no adapter.
 std::string last_log();
 
 inline WGPUStringView view(std::string_view text) { return {text.data(), text.size()}; }

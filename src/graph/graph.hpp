@@ -1,5 +1,5 @@
-// A checked program: everything behind this header is known to be consistent (see program/). Ids are indices into
-// `values`; every id in a node, list, input or output is in range, every shape's byte size fits 64 bits.
+// A checked program (program/ does the checks). Ids are indices into `values`. Every id in a node, list, input or
+// output is in range, and every shape's byte size fits 64 bits.
 #pragma once
 
 #include <algorithm>
@@ -28,9 +28,9 @@ struct TensorValue {
   DType staging = DType::f32;  ///< what the host side of the delegate holds
   Shape shape;
   std::int32_t constant = -1;  ///< index into Graph::constants, or -1
-  std::int32_t mem_obj = -1;   ///< the exporter's memory plan; Nibble computes its own liveness
+  std::int32_t mem_obj = -1;   ///< the exporter's memory plan, which Nibble does not use
   bool narrowed = false;       ///< the constant's bytes are float32, the tensor is float16
-  bool fixed = false;          ///< of an input: its shape is the same in every call
+  bool fixed = false;          ///< for inputs: the shape is the same in every call
 };
 
 /// An integer known only at run time.
@@ -49,23 +49,23 @@ using Value = std::variant<Null, std::int64_t, double, bool, TensorValue, IntLis
 std::string_view kind_name(const Value& value);
 
 /// Bytes that live outside the graph. `offset` is absolute in the container file (or in the blob) when `located`;
-/// otherwise whoever opened the program finds the bytes by `key`.
+/// otherwise the code that opened the program finds the bytes by `key`.
 struct Constant {
   std::uint64_t length = 0;
   std::string key;  ///< sha256 of the bytes, in hex; empty for inline constants
   std::uint64_t offset = 0;
   bool located = false;
-  /// Other constants, one after another, that this one is made of: a pass joined them.
+  /// If a pass joined constants into this one: those constants, in order.
   std::vector<std::uint32_t> parts = {};
 };
 
 struct Node {
   std::string op;
   std::vector<ValueId> args;             ///< in the order of the signature; only the reader knows their places
-  std::string origin = {};               ///< what the program calls it, where a pass made it of something else
-  const Signature* signature = nullptr;  ///< since bind_signatures(); it has as many arguments
+  std::string origin = {};               ///< the program's name for it, if a pass made this node
+  const Signature* signature = nullptr;  ///< set by bind_signatures(); has as many arguments as `args`
 
-  /// How errors name it.
+  /// The name that errors show.
   std::string_view name() const { return origin.empty() ? op : origin; }
   /// An argument by the name that its signature gives it. Only for names that it has: builds with assertions check.
   ValueId operator[](std::string_view arg) const;
@@ -90,11 +90,11 @@ struct Graph {
 
 using FindSignature = std::function<const Signature*(std::string_view op)>;
 
-/// Gives every node its signature. All names that have none are reported at once; so is a wrong number of arguments.
+/// Gives every node its signature. One error lists all unknown ops. A wrong number of arguments is an error too.
 Status bind_signatures(Graph& graph, const FindSignature& find);
 
-/// Each value among a node's arguments, and which argument it is: lists are opened. A node that is not bound yet may
-/// have another number of arguments than its signature.
+/// Calls `f(value, argument)` for each argument of a node, and for each item of its lists. A node that is not bound yet
+/// may have another number of arguments than its signature.
 template <class F>
 void for_each_operand(const Graph& graph, const Node& node, const Signature& signature, F&& f) {
   for (std::size_t i = 0; i < std::min(node.args.size(), signature.count); ++i) {

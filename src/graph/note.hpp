@@ -1,4 +1,4 @@
-// A sentence for people who read our tables. The web's planner prints none, so its file does not carry them.
+// A note for documentation, `nibble ops` and `nibble inspect`. The wasm build leaves it out.
 #pragma once
 
 #include <string_view>

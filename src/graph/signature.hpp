@@ -1,5 +1,4 @@
-// What an op's arguments are called and what they are for. The rows that say so stand in src/ops; whoever looks into a
-// node asks for an argument by its name.
+// The names and roles of an op's arguments, declared in src/ops. Read a node's arguments by name.
 #pragma once
 
 #include <array>
@@ -11,11 +10,11 @@
 
 namespace nibble {
 
-/// What an argument is for. The types of an op's parameters say it, see plan/arguments.hpp.
+/// What an argument is for. It follows from the parameter's type, see plan/arguments.hpp.
 enum class Role : std::uint8_t {
   tensor,
-  table,    ///< a constant that may lie in shards of rows
-  columns,  ///< a constant that may lie in shards of columns
+  table,    ///< a constant that may be split into shards of rows
+  columns,  ///< a constant that may be split into shards of columns
   state,    ///< a tensor that the op changes in place
   ids,      ///< indices, checked by the host or by the kernel
   host,     ///< a tensor whose elements the host reads before every call
@@ -34,7 +33,7 @@ enum class Role : std::uint8_t {
   integer_out,
 };
 
-/// As docs/ops.md names it.
+/// The name in docs/ops.md.
 std::string_view to_string(Role role) noexcept;
 
 constexpr bool is_output(Role role) {
@@ -55,14 +54,14 @@ struct Signature {
   std::size_t count = 0;
 
   constexpr std::span<const Arg> args() const { return std::span(list).first(count); }
-  /// The place of an argument among a node's.
+  /// The index of the argument with this name.
   constexpr std::optional<std::size_t> find(std::string_view name) const {
     for (std::size_t i = 0; i < count; ++i) {
       if (list[i].name == name) return i;
     }
     return {};
   }
-  /// The place of the first argument with a role.
+  /// The index of the first argument with this role.
   constexpr std::optional<std::size_t> find(Role role) const {
     for (std::size_t i = 0; i < count; ++i) {
       if (list[i].role == role) return i;
@@ -70,7 +69,7 @@ struct Signature {
     return {};
   }
   constexpr bool has(Role role) const { return find(role).has_value(); }
-  /// Whether it changes an argument in place.
+  /// Whether the op changes an argument in place.
   constexpr bool mutates() const { return has(Role::state); }
   /// The argument whose storage the output may share.
   constexpr std::optional<std::size_t> viewed() const {

@@ -1,5 +1,5 @@
-// The one type for byte and element arithmetic. An overflow poisons the number instead of wrapping, so a whole
-// expression is written plainly and checked once, where the number is taken out.
+// The type for byte and element arithmetic. An overflow makes the result invalid ("poisoned"), and everything computed
+// from it. So write a whole expression plainly, and check it once at the end.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ class Size {
     if (!valid_) return fail(ErrorCode::invalid_program, "{} does not fit 64 bits", what);
     return value_;
   }
-  /// The number where it is known to be valid.
+  /// The number, if it is known to be valid.
   constexpr std::uint64_t unchecked() const { return value_; }
 
   constexpr Size align_up(std::uint64_t to) const { return (*this + (to - 1)).floor_to(to); }
@@ -56,7 +56,7 @@ class Size {
   }
   friend constexpr Size operator*(Size a, Size b) {
     Size r;
-    // Zero elements are zero bytes, however absurd the other dimensions: but a poisoned factor stays poisoned.
+    // Zero times any valid size is zero, but an invalid factor makes the product invalid.
     r.valid_ = a.valid_ && b.valid_ && !__builtin_mul_overflow(a.value_, b.value_, &r.value_);
     return r;
   }

@@ -1,4 +1,4 @@
-// Reading a node's arguments as what its op's function takes.
+// Reads a node's arguments as the types that its op's function takes.
 #include "plan/arguments.hpp"
 
 #include <cmath>
@@ -85,7 +85,7 @@ Status Lowering::argument(std::size_t index, Number& out) const {
   if (const auto* integer = std::get_if<std::int64_t>(&v)) {
     out = {static_cast<double>(*integer), true, *integer};
   } else if (const auto* number = std::get_if<double>(&v)) {
-    // An integral double within the range where doubles count exactly stands for the integer.
+    // A whole double stands for an integer, up to 2^53, where doubles are still exact.
     const bool integral = std::abs(*number) <= 9007199254740992.0 && std::trunc(*number) == *number;
     out = {*number, integral, integral ? static_cast<std::int64_t>(*number) : 0};
   } else if (const auto* flag = std::get_if<bool>(&v)) {

@@ -1,4 +1,4 @@
-// What an op's function may take: the type of a parameter is what the argument is for.
+// The parameter types of an op's function. The type says what the argument is for.
 #pragma once
 
 #include <optional>
@@ -20,39 +20,38 @@ struct Tensor {
   std::int64_t numel() const { return shape.numel(); }
 };
 
-/// A constant that may be too large for one buffer: then it lies in shards, and is used by
-/// Lowering::for_each_row_range().
+/// A constant that may be too large for one buffer. It is then split into shards; use Lowering::for_each_row_range().
 struct Sharded : Tensor {
   bool by_columns = false;
 };
-/// In shards of rows (its first dimension).
+/// Shards are ranges of rows (its first dimension).
 struct Table : Sharded {};
-/// In shards of columns (its last dimension).
+/// Shards are ranges of columns (its last dimension).
 struct Columns : Sharded {
   Columns() { by_columns = true; }
 };
 
 /// A tensor that the op changes in place.
 struct State : Tensor {};
-/// Indices into another tensor: int32.
+/// Indices into another tensor. They must be int32.
 struct Ids : Tensor {};
 /// A tensor whose elements the host reads before every call.
 struct HostInts : Tensor {};
 
-/// The output tensor. Its shape is what the op sets.
+/// An output tensor. The op sets its shape with Lowering::set_shape().
 struct Out : Tensor {};
 /// An output that may share the storage of the op's state, or else of its first tensor, if both have the same bytes.
 struct View : Out {};
 
-/// A number that may have arrived as an Int or a Double (the exporter stores 1 and 1.0 once), or as a SymInt.
+/// A number. The program may store it as an Int, a Double (the exporter stores equal numbers once) or a SymInt.
 struct Number {
   double value = 0;
   bool is_integer = false;
-  std::int64_t integer = 0;  ///< the value, where it is integral
-  bool is_live = false;      ///< it may be another one in the next call: kernels may not depend on it
+  std::int64_t integer = 0;  ///< the value, if it is integral
+  bool is_live = false;      ///< a SymInt: it may differ in the next call, so kernels may not depend on it
 };
 
-/// An integer that may be a SymInt, and so another one in the next call. A plain std::int64_t is the program's.
+/// An integer that may be a SymInt, and so may differ in the next call. A plain std::int64_t is fixed by the program.
 struct LiveInt {
   LiveInt() = default;
   LiveInt(std::int64_t integer) : value(integer) {}  // NOLINT(google-explicit-constructor): it is an integer
@@ -105,14 +104,14 @@ class Tensors {
   std::string_view arg_;
 };
 
-/// The outputs of an op that has several. One that nobody reads may be absent.
+/// The outputs of an op that has several. Unused ones may be absent.
 class Outs : public Tensors {
  public:
   using Tensors::Tensors;
   Out operator[](std::size_t i) const { return {Tensors::operator[](i)}; }
 };
 
-/// A tensor, or several, of float32 or float16: any of the above.
+/// Any of the above that holds tensors. All of them must be float32 or float16.
 template <class T>
 struct Float : T {};
 
@@ -121,7 +120,7 @@ constexpr bool is_float(DType dtype) { return dtype == DType::f32 || dtype == DT
 /// An argument that does not matter to Nibble (a memory format, a device).
 struct Ignored {};
 
-/// The SymInt that an op computes.
+/// A SymInt that the op computes.
 struct SymIntOut {
   ValueId id = 0;
 };

@@ -1,4 +1,4 @@
-// Where an executor gets the bytes of constants from while it uploads them.
+// Gives an executor the bytes of constants while it uploads them.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ class ConstantSource {
 
   /// All bytes of a constant (Graph::constants); readable until close().
   virtual Result<std::span<const std::byte>> open(std::uint32_t constant) = 0;
-  /// The bytes up to `end` are not needed any more: their pages may be given back.
+  /// The bytes up to `end` are no longer needed: their pages may be released.
   virtual void consumed(std::uint32_t constant, std::uint64_t end) = 0;
   virtual void close(std::uint32_t constant) = 0;
 };

@@ -7,8 +7,8 @@
 namespace nibble {
 namespace {
 
-/// One combination of variants after the other, as an odometer counts. A choice that a node makes more than once is one
-/// digit: its kernels do not depend on each other.
+/// Enumerates all combinations of variants, like an odometer. A choice that a node makes more than once counts as one
+/// digit, because its kernels do not depend on each other.
 class Combinations {
  public:
   std::size_t turn(const Choice& choice, std::size_t options) {
@@ -18,7 +18,7 @@ class Combinations {
     return std::min(found->turn, options - 1);
   }
 
-  /// False when all have been there.
+  /// False after the last combination.
   bool next() {
     while (!digits_.empty() && digits_.back().turn + 1 >= digits_.back().options) digits_.pop_back();
     if (digits_.empty()) return false;
@@ -36,7 +36,7 @@ class Combinations {
   std::vector<Digit> digits_;
 };
 
-/// Takes down what one lowering of a node needs.
+/// Records what one lowering of a node needs.
 class Probe final : public Sink {
  public:
   Probe(PlanParts& parts, Combinations& combinations, std::uint32_t node, bool is_fixed)
@@ -77,7 +77,7 @@ class Probe final : public Sink {
   std::string_view name() const { return parts_.graph.nodes[node_].name(); }
 
   Status intern_all(const Kernel& kernel) {
-    // What is larger than a grid is found at the largest shapes.
+    // Fails if a dispatch is too large for a grid; this shows at the largest shapes.
     TRY(grid_for(kernel.threads, kernel.workgroup, parts_.profile.limits));
     if (is_fixed_) return kernel.threads == 0 ? Status{} : intern(kernel, kernel.threads);
     TRY(intern(kernel, 1));
@@ -167,7 +167,7 @@ class Explorer {
     return {};
   }
 
-  /// For every combination of variants.
+  /// Lowers a node once for every combination of variants.
   Status lower(std::uint32_t n, bool is_fixed) {
     const Planned planned{parts_.graph, parts_.profile, parts_.storage, parts_.ops, parts_.fixed};
     Combinations combinations;
@@ -187,8 +187,8 @@ class Explorer {
     return {};
   }
 
-  /// SymInts that come from the caller's data are not known yet, nor are shapes that they make: zero and the largest
-  /// shapes need not go together. What a node may need does not depend on them, so any that do go together will do.
+  /// SymInts from the caller's data, and shapes that depend on them, are unknown at load. The op may reject zero
+  /// together with the largest shapes. Any accepted values will do, because resources do not depend on them.
   Status lower_with_guesses(std::uint32_t n, Error first) {
     std::vector<ValueId> ints;
     std::vector<std::pair<ValueId, Shape>> tensors;  // with their shapes before
@@ -199,7 +199,7 @@ class Explorer {
     }
     const auto guesses = ints.empty() ? std::vector<std::int64_t>{0} : sizes_near(n);
     bool found = false;
-    // The largest shapes; shorter ones along each dimension; the smallest.
+    // First the largest shapes, then size 1 along each single dimension, then size 1 and size 0 along all.
     constexpr std::size_t kAxes = Shape::kMaxRank;
     for (std::size_t mode = 0; mode <= kAxes + 2 && !found; ++mode) {
       for (const auto& [v, before] : tensors)
@@ -222,7 +222,7 @@ class Explorer {
     return std::unexpected(std::move(first));
   }
 
-  /// Integers are mostly sizes of tensors.
+  /// Guesses for unknown integers, which are mostly sizes of tensors.
   std::vector<std::int64_t> sizes_near(std::uint32_t n) const {
     constexpr std::size_t kMostGuesses = 16;
     std::vector<std::int64_t> sizes{0, 1};
@@ -237,7 +237,8 @@ class Explorer {
     return sizes;
   }
 
-  /// At most `size` entries along one dimension, or along all; along the others as many as there can be.
+  /// Gives a tensor at most `size` entries along dimension `axis`, or along all; its other dimensions keep their
+  /// largest size.
   void shrink(ValueId v, std::size_t axis, std::int64_t size, bool all) {
     const auto& bound = parts_.graph.tensor(v)->shape;
     for (std::size_t i = 0; i < bound.rank(); ++i) {
@@ -245,7 +246,7 @@ class Explorer {
     }
   }
 
-  /// A hostile program must not make this take long.
+  /// A limit, so that a hostile program cannot make planning slow.
   static constexpr std::size_t kMostAttempts = 4096;
 
   PlanParts& parts_;

@@ -1,5 +1,5 @@
-// A list with room for N items inside it. One item too many is left out and remembered, in every build: whoever takes
-// the list asks overflowed() before it trusts it.
+// A list that stores up to N items in itself. Further items are dropped, and overflowed() is then true, in every build.
+// Check it before you use the list.
 #pragma once
 
 #include <array>
@@ -28,12 +28,12 @@ class InlineVector {
 
   constexpr std::size_t size() const { return size_; }
   constexpr bool empty() const { return size_ == 0; }
-  /// Something was left out.
+  /// Whether items were dropped.
   constexpr bool overflowed() const { return overflowed_; }
   constexpr const T* begin() const { return items_.data(); }
   constexpr const T* end() const { return items_.data() + size_; }
   constexpr std::span<const T> all() const { return {items_.data(), size_}; }
-  /// Past the end it is the last item there is room for.
+  /// An index of N or more gives the item at N - 1.
   constexpr const T& operator[](std::size_t i) const { return items_[i < N ? i : N - 1]; }
   constexpr T& operator[](std::size_t i) { return items_[i < N ? i : N - 1]; }
 

@@ -1,5 +1,5 @@
-// A dispatch as an op describes it: a value that owns what it says, so it can be returned, stored and printed. All text
-// in it is static: kernels and ops outlive every plan.
+// A dispatch as an op describes it: a plain value that can be returned, stored and printed. Its texts are static, so
+// they outlive every plan.
 #pragma once
 
 #include <cstring>
@@ -27,12 +27,12 @@ struct BindingFormat {
   friend bool operator==(const BindingFormat&, const BindingFormat&) = default;
 };
 
-/// Which buffer is bound. A call finds its number; while a plan is made there are none yet.
+/// Which buffer is bound. A call looks up its BufferId; at load buffers have none yet.
 struct BufferRef {
   enum class Kind : std::uint8_t {
     entry,    ///< a shard of a tensor's storage
     scratch,  ///< the node's working memory
-    twin,     ///< where the node's output is written when it is also an input
+    twin,     ///< the second buffer of a node whose output is also its input
     fault,
   };
   Kind kind = Kind::entry;
@@ -64,7 +64,7 @@ struct OverrideValue {
   friend bool operator==(const OverrideValue&, const OverrideValue&) = default;
 };
 
-/// A slot of a shader, and what fills it.
+/// A slot of a shader, and the module that fills it.
 struct SlotFill {
   SlotFill() = default;
   SlotFill(std::string_view slot, const Shader& filling) : name(slot), module(&filling) {}
@@ -102,18 +102,18 @@ struct Kernel {
   std::reference_wrapper<const Shader> shader;
   Bindings bind{};
   Params params{};
-  std::uint64_t threads = 0;  ///< none: nothing to do in this call
+  std::uint64_t threads = 0;  ///< 0: nothing to do in this call
   std::uint32_t workgroup = 64;
-  bool whole_groups = false;  ///< the threads of a workgroup work together: its size is not to be changed
+  bool whole_groups = false;  ///< the threads of a workgroup work together, so its size must not change
   Overrides overrides{};
   Slots slots{};
   std::string_view expression{};
 
-  /// Something did not fit the lists above.
+  /// Whether one of the lists above was too short.
   bool overflowed() const { return bind.overflowed() || overrides.overflowed() || slots.overflowed(); }
 };
 
-/// One line for people.
+/// One line that describes the kernel.
 std::string to_string(const Kernel& kernel);
 
 }  // namespace nibble

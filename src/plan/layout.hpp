@@ -1,5 +1,5 @@
-// Plans are plain data: what an executor needs to run a program, and nothing about what the program means.
-// The Layout is made once, at load. A Stepper (see stepper.hpp) says what one call does.
+// What an executor needs to run a program, as plain data. It says nothing about ops. The Layout is made once, at load.
+// A Stepper (see stepper.hpp) says what one call does.
 #pragma once
 
 #include <array>
@@ -22,19 +22,19 @@ using PipelineId = std::uint32_t;
 enum class BufferRole : std::uint8_t {
   constant,  ///< belongs to the Model, filled by uploads, never written by a dispatch
   state,     ///< belongs to the Session, filled by uploads when it is made, keeps its value from call to call
-  slot,      ///< belongs to the Session: inputs, intermediates and outputs, shared by liveness
-  fault,     ///< belongs to the Session: kFaultWords words that kernels report bad data in, cleared before each call
+  slot,      ///< belongs to the Session: inputs, intermediates and outputs; shared where lifetimes do not overlap
+  fault,     ///< belongs to the Session: kFaultWords words for bad data that kernels report; zero before each call
 };
 
-/// Every buffer is a multiple of 16 bytes and at least 16, so kernels may read and write whole vec4s; what lies past
-/// the tensor's last element is nobody's.
+/// Every buffer is a multiple of 16 bytes and at least 16, so kernels may read and write whole vec4s. The padding after
+/// the last element has no meaning.
 struct BufferDesc {
   std::uint64_t bytes = 0;
   BufferRole role = BufferRole::slot;
 };
 
-/// `bytes` bytes of constant `constant` from `source_offset` on go to `buffer` at `buffer_offset` (a multiple of 4).
-/// With `narrow` they are float32 and become float16, half as many bytes.
+/// Copies `bytes` bytes of constant `constant`, from `source_offset` on, to `buffer` at `buffer_offset` (a multiple of
+/// 4). With `narrow`, float32 becomes float16, half as many bytes.
 struct Upload {
   BufferId buffer = 0;
   std::uint64_t buffer_offset = 0;
@@ -53,7 +53,7 @@ struct PipelineDesc {
     std::string name;
     double value = 0;
   };
-  std::string label;  ///< the kernel's name, for people
+  std::string label;  ///< the kernel's name, for messages
   std::string wgsl;
   std::vector<Access> bindings;
   std::vector<Override> overrides;
@@ -61,7 +61,7 @@ struct PipelineDesc {
 };
 
 inline constexpr std::size_t kMaxBindings = 8;
-/// Room for one dispatch's parameters; also the stride of parameter blocks, so it satisfies every uniform alignment.
+/// Room for one dispatch's parameters, and the stride of parameter blocks. 256 satisfies every uniform alignment.
 inline constexpr std::size_t kParamsStride = 256;
 
 struct Dispatch {
@@ -74,10 +74,11 @@ struct Dispatch {
   alignas(8) std::array<std::byte, kParamsStride> params{};
 };
 
-/// The first word is 0, or 1 + the dispatch's node; then position and value of the bad index, and the fault site.
+/// The first word is 0 if there is no fault, else 1 + the node. Then position and value of the bad index, and the fault
+/// site.
 inline constexpr std::size_t kFaultWords = 4;
 
-/// Indices in this input are looked up in a table of `rows` rows by node `node`.
+/// Node `node` looks up the elements of an input in a table of `rows` rows, so the host checks them.
 struct IndexCheck {
   std::uint32_t node = 0;
   std::string_view arg;
@@ -88,7 +89,7 @@ struct InputDesc {
   ValueId value = 0;
   bool is_symint = false;
   DType dtype = DType::f32;    ///< on the device
-  DType staging = DType::f32;  ///< on the host, as far as the graph knows (int64 hosts of int32 tensors are not in it)
+  DType staging = DType::f32;  ///< on the host, according to the graph (which says int32 where the caller passes int64)
   Shape bound;
   BufferId buffer = 0;
   bool used = false;       ///< some dispatch or output reads it, so it must be uploaded
@@ -96,7 +97,7 @@ struct InputDesc {
   std::vector<IndexCheck> checks;
 };
 
-/// Rows [row_begin, row_end) of a tensor, in a buffer of their own; or columns, where an op wants them so.
+/// Rows [row_begin, row_end) of a tensor, in a buffer of their own; columns if the tensor is split by columns.
 struct Shard {
   BufferId buffer = 0;
   std::int64_t row_begin = 0;
@@ -112,13 +113,13 @@ struct OutputDesc {
   BufferId buffer = 0;
 };
 
-/// A tensor that keeps its value from call to call, such as a KV cache: what copies of a session's state need to know.
+/// A tensor that keeps its value from call to call, such as a KV cache.
 struct StateDesc {
   static constexpr std::int32_t kNoRows = -1;
 
   ValueId value = 0;
   BufferId buffer = 0;
-  std::string_view role;  ///< the argument that it is to the op which changes it, such as "key_cache"
+  std::string_view role;  ///< its argument name in the op that changes it, such as "key_cache"
   DType dtype = DType::f32;
   Shape shape;
   std::int32_t row_axis = kNoRows;  ///< the dimension that calls fill from the front; see Stepper::state_rows()
@@ -127,13 +128,13 @@ struct StateDesc {
 struct Layout {
   std::vector<BufferDesc> buffers;
   std::vector<Upload> uploads;
-  std::vector<PipelineDesc> pipelines;  ///< all that any call needs
+  std::vector<PipelineDesc> pipelines;  ///< all that calls may need
   std::vector<InputDesc> inputs;
   std::vector<OutputDesc> outputs;
   std::vector<StateDesc> states;
   BufferId fault_buffer = 0;
   bool can_fault = false;
-  std::uint64_t staging_bytes = 0;   ///< room to read all outputs back at their bounds, and the faults
+  std::uint64_t staging_bytes = 0;   ///< room for all outputs at their largest shapes, and for a fault
   std::uint32_t max_dispatches = 0;  ///< upper bound on the dispatches of one call
 };
 

@@ -35,7 +35,8 @@ Result<std::size_t> Lowering::dim(std::int64_t value, std::size_t rank, std::str
 }
 
 Status Lowering::set_shape(Out& out, const Shape& shape) {
-  // Working memory is planned by the single sizes, so none may be larger, even if the elements would fit.
+  // Working memory is planned from single dimensions, so none may be larger than its bound, even if the elements would
+  // fit.
   const auto& most = bound(out);
   const auto fits = [](std::int64_t size, std::int64_t largest) { return size >= 0 && size <= largest; };
   if (!std::ranges::equal(shape, most, fits)) {
@@ -137,7 +138,7 @@ Status Lowering::check_rows(std::int64_t rows, std::initializer_list<const Shard
       return fail("{} takes {} bytes, more than one binding on this device shows, and others read it too", table->arg,
                   e.bytes);
     }
-    // Of columns there may be more than are used.
+    // A table that is split by columns may have more of them than are used.
     if (shards.size() > 1 && (shards.back().row_end < rows || (e.columns == 0 && shards.back().row_end != rows))) {
       return fail("{} is stored in {} parts of {} rows in all, but it is used as {} rows", table->arg, shards.size(),
                   shards.back().row_end, rows);

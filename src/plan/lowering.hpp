@@ -1,5 +1,5 @@
-// What an op's function works with: live shapes, buffers, choices, dispatches. Everything that ops have in common is
-// here, once: errors that name op and argument, the 32-bit guard, shards, faults.
+// What an op's function works with: live shapes, buffers, choices, dispatches. What ops have in common is here: errors
+// that name op and argument, the 32-bit guard, shards, faults.
 #pragma once
 
 #include <tuple>
@@ -11,7 +11,7 @@
 
 namespace nibble {
 
-/// What is known of a graph on a device before anything is lowered. A lowering sees this of a plan, and no more.
+/// What is known about a graph on a device before it is lowered. This is all that a lowering sees of a plan.
 struct Planned {
   const Graph& graph;
   const DeviceProfile& profile;
@@ -24,10 +24,10 @@ struct Planned {
 struct LiveValues {
   explicit LiveValues(const Graph& graph);
 
-  std::vector<Shape> shapes;                             ///< of each tensor value; at first the largest
-  std::vector<std::int64_t> ints;                        ///< of each SymInt
-  std::vector<std::uint8_t> changed;                     ///< values that changed since the last call
-  std::vector<std::span<const std::int32_t>> host_data;  ///< per input, where the host has its elements
+  std::vector<Shape> shapes;                             ///< per tensor value; initially the largest
+  std::vector<std::int64_t> ints;                        ///< per SymInt
+  std::vector<std::uint8_t> changed;                     ///< per value: whether it changed since the last call
+  std::vector<std::span<const std::int32_t>> host_data;  ///< per input: its elements, if the host has them
 };
 
 /// A shard of a table.
@@ -37,7 +37,7 @@ struct ShardPlace {
   std::int64_t row_end = 0;
 };
 
-/// A part of several tables' rows that lies in one shard of each.
+/// Rows that lie in one shard of each of several tables.
 struct RowRange {
   std::int64_t begin = 0;
   std::int64_t end = 0;
@@ -65,7 +65,7 @@ class Lowering {
   std::string_view name() const { return planned_.graph.nodes[node_].name(); }
   const Op& op() const { return *planned_.ops[node_]; }
 
-  /// Lowers the node: its op's function, and what follows it.
+  /// Lowers the node: runs its op's function, and copies the result back if it went to a second buffer.
   Status run();
 
   template <class... Args>
@@ -80,13 +80,13 @@ class Lowering {
   void set_int(SymIntOut out, std::int64_t value);
   /// The largest shape that a tensor can have.
   const Shape& bound(const Tensor& tensor) const { return planned_.graph.tensor(tensor.id)->shape; }
-  /// Its shape is the same in every call.
+  /// Whether its shape is the same in every call.
   bool is_fixed(const Tensor& tensor) const { return planned_.fixed[tensor.id] != 0; }
-  /// A number that comes from these tensors' shapes: its range is one value where they are fixed.
+  /// A number that depends on these tensors' shapes. If they are fixed, its range is one value.
   Extent extent(std::uint64_t now, std::uint64_t most, std::initializer_list<const Tensor*> tensors) const;
   bool varies(std::initializer_list<const Tensor*> tensors) const;
   bool is_alias(const Tensor& a, const Tensor& b) const { return planned_.storage.same(a.id, b.id); }
-  /// An element of a tensor that comes straight from a program input, when the host has it.
+  /// An element of a program input, if the host has it. At load it has none.
   Result<std::optional<std::int64_t>> host_element(const HostInts& tensor, std::int64_t flat) const;
 
   BufferArg read(std::string_view name, const Tensor& tensor);
@@ -95,26 +95,26 @@ class Lowering {
   BufferArg update(std::string_view name, const State& state);
   static BufferArg fault() { return {{"fault", Access::read_write, Elem::atomics, 1}, {BufferRef::Kind::fault}}; }
 
-  /// Working memory of this node: `most` is what it takes in any call that makes the same choices.
+  /// Working memory of this node. `most`: the most bytes that any call with the same choices needs.
   Result<Scratch> scratch(Size most);
 
-  /// Rows of `indices` are looked up in a table of `rows` rows. True if the kernel must check them (and report
-  /// faults); false if the host does, because they come straight from an input.
+  /// Says that `indices` are looked up in a table of `rows` rows. True if the kernel must check them (and report
+  /// faults). False if the host checks them, because they come straight from an input.
   bool check_on_device(const Ids& indices, std::int64_t rows);
-  /// Indices that only the kernel checks, because the table's rows change from call to call, or negative indices are
-  /// right: the site's number, for report_fault_at.
+  /// For indices that only the kernel can check, because the table's rows change from call to call, or because negative
+  /// indices are valid. Gives the site's number, for report_fault_at.
   std::uint32_t add_fault_site(const Tensor& indices, std::int64_t rows) {
     return sink_.add_fault_site({indices.arg, indices.id, rows});
   }
   /// After this call, the first `rows` entries along dimension `axis` of the state are in use.
   void use_rows(const State& state, std::size_t axis, std::int64_t rows) { sink_.use_rows(state.id, axis, rows); }
 
-  /// Calls `f(RowRange)` for each run of rows that lies in one shard of every table; of columns, in tables that are
-  /// split so.
+  /// Calls `f(RowRange)` for each range of rows that lies in one shard of every table. Tables that are split by columns
+  /// have columns in place of rows.
   template <class F>
   Status for_each_row_range(std::int64_t rows, std::initializer_list<const Sharded*> tables, F&& f) {
     TRY(check_rows(rows, tables));
-    // Without any row, too: somebody must find out that no index is right.
+    // Also runs once for zero rows: the kernel must still report every index as bad.
     std::int64_t row = 0;
     do {
       const RowRange range = row_range(rows, tables, row);
@@ -124,14 +124,15 @@ class Lowering {
     return {};
   }
   bool is_sharded(const Sharded& table) const { return entry(table).shards.size() > 1; }
-  /// Elements from one row of a matrix to the next in a shard of it.
+  /// The distance between two rows of a matrix in one of its shards, in elements.
   std::int64_t pitch(const Sharded& table, const ShardPlace& shard) const;
 
-  /// The one branch on shape and device that kernels may depend on.
+  /// Chooses a variant. Kernels may depend on live shapes and on the device only through this.
   const Variant& choose(const Choice& choice, const Facts& facts) {
     return choice.variants[sink_.choose(choice, facts)];
   }
-  /// How many dispatches there are may depend on choices alone: one that has nothing to do has no threads.
+  /// The number of dispatch() calls may depend only on choices and on what the program fixes. Set `threads = 0` when
+  /// there is nothing to do.
   Status dispatch(const Kernel& kernel);
 
   /// Reads argument `index`; the types are those of arguments.hpp.
@@ -177,10 +178,10 @@ class Lowering {
   LiveValues& live_;
   std::uint32_t node_;
   Sink& sink_;
-  std::optional<Error> error_;  ///< of a buffer argument, told by the next dispatch()
+  std::optional<Error> error_;  ///< of a buffer argument; the next dispatch() returns it
 };
 
-/// False if it failed. Once per type and not in every op, which keeps the wasm small.
+/// False if it failed. A function per type instead of code in every op, which keeps the wasm small.
 template <class T>
 [[gnu::noinline]] bool read_argument(const Lowering& op, std::size_t index, T& out, Status& status) {
   status = op.argument(index, out);
@@ -204,7 +205,7 @@ struct Lower<F> {
   static consteval Signature signature(std::string_view name, std::string_view names);
 };
 
-/// Not constexpr, so that calling one does not compile.
+/// Not constexpr, so a consteval function that calls one does not compile.
 void more_names_than_parameters();
 void fewer_names_than_parameters();
 
@@ -233,7 +234,7 @@ consteval Op op(std::string_view name, std::string_view names, Note notes = {}) 
   return {.signature = Lower<F>::signature(name, names), .lower = &Lower<F>::call, .expression = {}, .notes = notes};
 }
 
-/// The same with the WGSL that F takes from the row, see Lowering::op().
+/// The same for an elementwise op. F finds the row's expression with Lowering::op().
 template <auto F>
 consteval Op elementwise(std::string_view name, std::string_view names, Expression expression, Note notes = {}) {
   Op made = op<F>(name, names, notes);

@@ -1,4 +1,5 @@
-// What an op is to the planner: a row at the end of its family's file in src/ops. registry.cpp lists the families.
+// What the planner knows about an op: a row at the end of its family's file in src/ops. registry.cpp lists the
+// families.
 #pragma once
 
 #include <span>
@@ -14,16 +15,16 @@ namespace nibble {
 
 class Lowering;
 
-/// WGSL of an elementwise op, of four neighbouring elements at a time.
+/// WGSL of an elementwise op, for four neighbouring elements at a time.
 struct Expression {
   std::string_view on_floats{};
-  std::string_view on_ints{};         ///< empty: integers are computed as floats
-  const Shader* functions = nullptr;  ///< what they call
+  std::string_view on_ints{};         ///< empty: computed as floats; an int32 output is an error
+  const Shader* functions = nullptr;  ///< functions that they call
 };
 
 struct Op {
   Signature signature;
-  /// Reads the arguments, says the outputs' live shapes, emits dispatches. Pure: it may depend on the lowering alone.
+  /// Reads the arguments, sets the outputs' live shapes and emits dispatches. It may depend only on the lowering.
   Status (*lower)(Lowering&) = nullptr;
   Expression expression{};
   Note notes{};  ///< for docs/ops.md

@@ -1,5 +1,4 @@
-// Every distinct pipeline of a plan, once. While a plan is made they are added; a call only looks them up, which
-// allocates nothing.
+// The pipelines of a plan, each once. They are added at load; a call only looks them up, which allocates nothing.
 #pragma once
 
 #include <optional>
@@ -18,12 +17,12 @@ class PipelineTable {
   Status intern(const Kernel& kernel, std::uint32_t workgroup, const DeviceProfile& profile, std::string_view op);
 
   std::optional<PipelineId> find(const Kernel& kernel, std::uint32_t workgroup) const;
-  /// Whether `id`, which must be one of this table, is the kernel's.
+  /// Whether `id`, which must be in this table, is the kernel's pipeline.
   bool matches(PipelineId id, const Kernel& kernel, std::uint32_t workgroup) const;
   std::span<const PipelineDesc> descs() const { return descs_; }
 
  private:
-  /// What tells pipelines apart.
+  /// What distinguishes pipelines.
   struct Key {
     const Shader* shader = nullptr;
     std::uint32_t workgroup = 64;

@@ -19,7 +19,7 @@ Status rewrite(Graph& graph, const Limits& limits, const Options& options, const
   return {};
 }
 
-/// Makes a plan of a graph whose passes have run; the steps in order.
+/// Makes a plan from a graph whose passes have run. The steps are in run().
 class Planner {
  public:
   Planner(Graph graph, DeviceProfile profile, Preferences preferences, Registry registry) {
@@ -55,7 +55,8 @@ class Planner {
     return index == Storage::kNone ? nullptr : &parts_.storage.entries[index];
   }
 
-  // Every tensor that is read was written before, by the caller, the file or a node; no 64-bit element reaches the GPU.
+  // Every tensor must be written (by the caller, the file or a node) before it is read. No 64-bit element may reach the
+  // GPU.
   Status check_values() {
     const Graph& g = parts_.graph;
     std::vector<bool> has_value(g.values.size());

@@ -11,10 +11,10 @@
 
 namespace nibble {
 
-/// A choice between kernels that nodes of a plan make.
+/// A choice between variants that a node makes.
 struct ChoiceMade {
   const Choice* choice = nullptr;
-  std::vector<std::size_t> possible;  ///< variants that some call may take
+  std::vector<std::size_t> possible;  ///< variants that calls may select
   std::uint32_t node = 0;
 };
 
@@ -37,8 +37,8 @@ class Plan {
  public:
   explicit Plan(PlanParts parts) : parts_(std::move(parts)) {}
 
-  /// Graph → passes → lower: names every op, runs the passes, checks the graph against every op's rules at its largest
-  /// shapes and lays out memory. All names that no op implements are reported at once.
+  /// Graph → passes → lower: binds every node to its op, runs the passes, lowers every node at its largest shapes and
+  /// lays out memory. One error lists all unknown ops.
   static Result<std::shared_ptr<const Plan>> make(Graph graph, DeviceProfile profile, const Options& options,
                                                   Registry registry);
 

@@ -1,4 +1,4 @@
-// A plan as people and scripts read it: `nibble inspect` shows this, tests compare it.
+// A plan in readable form: `nibble inspect` shows it, tests compare it.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ std::string_view to_string(BufferRole role) noexcept;
 /// `512 B`, `1.5 KiB`, `31.2 MiB`
 std::string format_bytes(std::uint64_t bytes);
 
-/// One dispatch of a call, with all that its ids stand for.
+/// One dispatch of a call, with names in place of ids.
 struct DispatchInfo {
   struct Binding {
     BufferId buffer = 0;
@@ -32,13 +32,13 @@ struct DispatchInfo {
 /// What the call that was last planned with update() does.
 std::vector<DispatchInfo> describe_dispatches(const Stepper& stepper);
 
-/// A choice between kernels that nodes of one op make alike.
+/// A choice that nodes of one op make in the same way.
 struct ChoiceInfo {
   std::string op;
   std::string choice;
   std::string chosen;
   std::string why;
-  std::vector<std::string> possible;  ///< variants that some call may take
+  std::vector<std::string> possible;  ///< variants that calls may select
   std::size_t nodes = 0;
 
   friend bool operator==(const ChoiceInfo&, const ChoiceInfo&) = default;

@@ -1,4 +1,4 @@
-// What planning may depend on. Captured to JSON and replayed, so a plan for a phone is made on a laptop.
+// What planning may depend on. It can be saved as JSON, so that a plan for a phone can be made on a laptop.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ struct DeviceProfile {
   bool subgroups = false;
   bool timestamp_query = false;
   std::uint32_t subgroup_max = 0;
-  /// Tint wants `enable subgroups;` before a kernel uses them, naga rejects it.
+  /// Tint needs `enable subgroups;` in a kernel that uses them, naga rejects it.
   bool subgroups_need_enable = false;
 
   /// Threads that a CPU adapter runs as one vector.

@@ -1,12 +1,11 @@
-// WGSL as the build embeds it (scripts/embed_wgsl.py): a file is a kernel or a module, and says in lines that begin
-// with
-// `//!` what it needs:
-//   //! uses: NAME, …        modules that are always written in front of it
-//   //! slots: NAME, NAME?   what the op fills with a module of its choice; one with `?` may stay open
+// WGSL as the build embeds it (scripts/embed_wgsl.py). A file holds a kernel, modules, or both. Lines that begin with
+// `//!` declare what each of them needs:
+//   //! uses: NAME, …          modules that always come with it
+//   //! slots: NAME, NAME?     the op fills each slot with a module that it chooses; one with `?` may stay empty
 //   //! expression: SIGNATURE  a function whose body is the op's expression, such as apply(v: vec4<T>) -> vec4<T>
-//   //! needs: subgroups     features of the device
-//   //! module: NAME         what follows is a module of its own
-// A prelude with the storage buffers goes in front of all; no text is ever edited.
+//   //! needs: subgroups       features that the device must have
+//   //! module: NAME           a new module begins here
+// A generated prelude with the storage buffers comes first. Texts are only joined, never edited.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Where what an op's function says goes: into the plan while it is made, or into a call.
+// Receives what an op's lowering emits: at load the planner, at run time the current call.
 #pragma once
 
 #include "plan/kernel.hpp"
@@ -6,7 +6,7 @@
 
 namespace nibble {
 
-/// What a fault in a node's dispatches means: one site for each tensor of indices that kernels check.
+/// What a reported fault means. There is one site for each tensor of indices that kernels check.
 struct FaultSite {
   std::string_view arg;
   ValueId indices = 0;
@@ -20,14 +20,14 @@ class Sink {
   Sink& operator=(const Sink&) = delete;
   virtual ~Sink() = default;
 
-  /// The variant to take.
+  /// The index of the variant to use.
   virtual std::size_t choose(const Choice& choice, const Facts& facts) = 0;
   virtual Status dispatch(const Kernel& kernel) = 0;
-  /// The node needs working memory: at most so many bytes in any call that makes the same choices.
+  /// The node needs working memory: at most `bytes` in any call with the same choices.
   virtual Status reserve(std::uint64_t bytes) = 0;
   /// The host checks the indices in an input.
   virtual void check_input(std::size_t input, const IndexCheck& check) = 0;
-  /// The kernel checks indices; gives the site's number.
+  /// The kernel checks indices. Gives the site's number.
   virtual std::uint32_t add_fault_site(const FaultSite& site) = 0;
   /// After the call, `rows` entries along dimension `axis` of a state are in use.
   virtual void use_rows(ValueId state, std::size_t axis, std::int64_t rows) = 0;

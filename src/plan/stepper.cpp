@@ -7,7 +7,7 @@
 
 namespace nibble {
 
-/// A call takes only what was planned: it makes no pipeline and no buffer.
+/// Lowers a node for a call, with what was planned at load: it makes no pipeline and no buffer.
 class Stepper::Call final : public Sink {
  public:
   Call(Stepper& stepper, std::uint32_t node) : stepper_(stepper), plan_(*stepper.plan_), node_(node) {
@@ -147,7 +147,7 @@ Status Stepper::update() {
                          std::ranges::any_of(operands[n].inputs, [&](ValueId v) { return live_.changed[v] != 0; });
     if (!depends) continue;
     if (auto status = lower(n); !status) {
-      // Half of the nodes are of this call, half of the last: begin anew next time.
+      // Some nodes are of this call and some of the last: lower all of them next time.
       all_changed_ = true;
       return status;
     }

@@ -1,4 +1,4 @@
-// One user's live shapes, and what a call with them does.
+// The live shapes of one session, and what a call with them does.
 #pragma once
 
 #include "plan/lowering.hpp"
@@ -20,16 +20,16 @@ class Stepper {
   /// The elements of an input with `host_read`; they must stay readable until update() returns.
   void set_host_data(std::size_t input, std::span<const std::int32_t> elements);
 
-  /// Lowers again whatever depends on what changed since the last update.
+  /// Lowers the nodes that depend on something that changed since the last update.
   Status update();
 
   /// Valid until the next update(). The i-th dispatch's parameters are params() from i * kParamsStride on.
   std::span<const Dispatch* const> dispatches() const { return order_; }
   std::span<const std::byte> params() const { return params_; }
-  /// Grows whenever dispatches() or params() changed.
+  /// Increases whenever dispatches() or params() changed.
   std::uint64_t version() const { return version_; }
 
-  /// A choice between kernels that a node made, and the variant that it took.
+  /// A choice that a node made, and the variant that it selected.
   struct Chosen {
     const Choice* choice = nullptr;
     std::size_t variant = 0;
@@ -48,12 +48,12 @@ class Stepper {
   Error describe_index(const IndexCheck& check, std::size_t input, std::uint64_t position, std::int64_t value) const;
 
  private:
-  /// What lowering a node for a call gives.
+  /// Lowers a node for a call.
   class Call;
 
   struct NodeStep {
     std::vector<Dispatch> dispatches;
-    std::vector<PipelineId> pipelines;  ///< that the node's dispatches had before: likely the same again
+    std::vector<PipelineId> pipelines;  ///< of the node's dispatches in the last call: likely the same again
     std::vector<FaultSite> faults;
     std::vector<Chosen> choices;
   };

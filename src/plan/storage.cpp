@@ -47,7 +47,7 @@ class Analysis {
     for (auto v : graph_.outputs) touched_[v] = true;
   }
 
-  // A view is an alias only if nothing writes either side from then on: then no reader can tell.
+  // A view is an alias only if nothing writes its source or itself later: then no reader sees a difference.
   void find_aliases() {
     for (std::int32_t n = 0; n < node_count(); ++n) {
       const auto viewed = graph_.nodes[n].viewed();
@@ -73,7 +73,7 @@ class Analysis {
       const bool is_constant = tensor->constant >= 0;
       const bool written = last_write_[v] >= 0;
       if (is_constant && !written && !graph_.constants[tensor->constant].key.empty()) {
-        // Rows matter for shards, so only tensors of one shape share.
+        // Shards are ranges of rows, so only tensors of the same shape share storage.
         auto content = fmt::format("{} {} {}", graph_.constants[tensor->constant].key, tensor->dtype, tensor->shape);
         const auto [it, is_new] = by_content.emplace(std::move(content), storage_.entries.size());
         if (!is_new) {
@@ -118,7 +118,7 @@ class Analysis {
     }
   }
 
-  /// All that read the entry want it by columns, and as many as it is stored with.
+  /// Whether all readers of the entry accept shards of columns, and see it with this many columns.
   bool is_read_by_columns(std::uint32_t index, std::int64_t columns) const {
     bool all_want = true;
     for (const auto& node : graph_.nodes) {
@@ -134,8 +134,8 @@ class Analysis {
     return std::ranges::none_of(graph_.outputs, [&](ValueId v) { return storage_.entry_of[v] == index; });
   }
 
-  /// Whole quads of columns, so that rows of a shard begin at whole words. False if not even four fit, or if it would
-  /// take an unreasonable number of uploads, one for each row of a shard.
+  /// Splits into shards of columns, in multiples of four, so that rows of a shard begin at whole words. False if not
+  /// even four columns fit, or if there would be too many uploads (one for each row of a shard).
   static bool split_columns(StorageEntry& e, const TensorValue& tensor, std::int64_t columns, std::uint64_t most) {
     const auto step = static_cast<std::int64_t>(most / (e.bytes / static_cast<std::uint64_t>(columns))) / 4 * 4;
     constexpr std::uint64_t kMostUploads = 1 << 20;
@@ -147,8 +147,8 @@ class Analysis {
     return true;
   }
 
-  // Rows, or columns, of a constant that is too large for one buffer go to several. Whoever reads it must know how (see
-  // Lowering::for_each_row_range).
+  // Splits constants that are too large for one buffer by rows, or by columns. Ops read them with
+  // Lowering::for_each_row_range.
   Status split_constants(std::uint64_t largest, std::uint64_t wanted) {
     for (ValueId v = 0; v < graph_.values.size(); ++v) {
       const auto index = storage_.entry_of[v];
@@ -180,7 +180,7 @@ class Analysis {
             "one row of a constant of shape {} ({}) takes {} bytes, but a buffer on this device holds at most {}",
             tensor.shape, tensor.dtype, row_bytes, most);
       }
-      // Rows that are no multiple of 16 bytes would pad past the limit: leave room for it.
+      // If padding to 16 bytes would exceed the limit, put one row less into each shard.
       const std::int64_t step = padded(row_bytes * static_cast<std::uint64_t>(per_shard)) <= most
                                     ? per_shard
                                     : std::max<std::int64_t>(1, per_shard - 1);
@@ -209,7 +209,7 @@ class Analysis {
   Storage storage_;
 };
 
-/// Hands out slots so that no two lifetimes in one slot meet.
+/// Assigns slots so that lifetimes in one slot do not overlap.
 class Slots {
  public:
   explicit Slots(Layout& layout) : layout_(layout) {}
@@ -340,7 +340,7 @@ Status assign_buffers(const Graph& graph, std::span<const Operands> operands, co
       claims.push_back({n, n, padded(bytes), &storage.twin[n]});
     }
   }
-  // In order of birth, the larger first, so that a slot is rarely grown.
+  // By first use, larger ones first, so that slots rarely have to grow.
   std::ranges::sort(claims, [](const Claim& a, const Claim& b) {
     return a.first != b.first ? a.first < b.first : a.bytes > b.bytes;
   });

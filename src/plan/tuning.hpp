@@ -1,4 +1,4 @@
-// What callers say about kernel variants: those that they force, and a tuning.
+// What callers say about kernel variants: forced ones, and a tuning.
 #pragma once
 
 #include <string_view>
@@ -8,7 +8,7 @@
 
 namespace nibble {
 
-/// Of `product=tile`; points into the text.
+/// The parts of `product=tile`; they point into the text.
 struct ForcedVariant {
   std::string_view choice;
   std::string_view variant;
@@ -16,7 +16,7 @@ struct ForcedVariant {
 
 Result<ForcedVariant> parse_variant(std::string_view text);
 
-/// What must hold of variants and tuning wherever they come from. Whether their names are known is not looked at.
+/// Checks forced variants and the tuning, except whether their names exist.
 Status check_variants(const Options& options);
 
 }  // namespace nibble

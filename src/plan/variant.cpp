@@ -94,7 +94,7 @@ Result<Preferences> Preferences::make(const Options& options, std::span<const Ch
   return made;
 }
 
-/// Calls `f(variant, when)` in the order of preference until it gives true.
+/// Calls `f(variant, when)` in the order of preference, until it returns true.
 template <class F>
 void Preferences::for_each(const Choice& choice, F&& f) const {
   for (const auto& p : preferences_) {

@@ -1,6 +1,6 @@
-// A kernel that comes in several forms has a table of variants, and asks Lowering::choose() for one. That is the only
-// branch on shapes and devices that a kernel depends on: so a plan can find out, from the ranges of what a choice
-// depends on, which variants any call may take.
+// A kernel that comes in several forms has a table of variants. Which kernels an op dispatches depends on live shapes
+// and on the device only through `Lowering::choose()`. The planner knows the range of each input of a choice, and so
+// which variants calls can select.
 #pragma once
 
 #include <limits>
@@ -17,19 +17,19 @@
 
 namespace nibble {
 
-/// A number in this call, and the range that it has over all calls.
+/// A number in this call, and its range over all calls.
 struct Extent {
   std::uint64_t now = 1;
   std::uint64_t least = now;
   std::uint64_t most = now;
 };
 
-/// What a choice depends on. Traits are bits whose meaning is the choice's own, such as "rows are whole vec4s".
+/// What a choice depends on. Traits are bits; each choice defines their meaning, such as "rows are whole vec4s".
 struct Facts {
   Extent rows{};
   Extent width{};
   std::uint32_t traits = 0;  ///< of this call
-  std::uint32_t varies = 0;  ///< those that other calls may have otherwise
+  std::uint32_t varies = 0;  ///< traits that may differ in other calls
 
   Facts& trait(std::uint32_t bit, bool is_so, bool may_vary) {
     if (is_so) traits |= bit;
@@ -40,7 +40,7 @@ struct Facts {
 
 enum class Adapters : std::uint8_t { any, cpu, gpu };
 
-/// A condition on facts and devices; empty, it is met everywhere.
+/// A condition on facts and devices. An empty one is always met.
 struct When {
   static constexpr std::uint64_t kAny = std::numeric_limits<std::uint64_t>::max();
 
@@ -54,23 +54,23 @@ struct When {
   bool subgroups = false;  ///< needs a device that has them
 };
 
-/// What one thread, or one workgroup, makes at a time. It reaches kernels as overrides.
+/// What one thread, or one workgroup, makes at a time. Ops pass it to kernels as overrides.
 struct Tile {
-  /// As many threads as a CPU adapter runs as one vector.
+  /// Stands for as many threads as a CPU adapter runs as one vector.
   static constexpr std::uint32_t kVector = 0;
 
   std::uint32_t rows = 1;
   std::uint32_t columns = 1;
-  std::uint32_t threads = 1;  ///< of a workgroup, where it must have so many
+  std::uint32_t threads = 1;  ///< of a workgroup, if it must have this many
 };
 
 /// A row of a table: {name, right where, best where, tile, shader, why}.
 struct Variant {
   std::string_view name;
   When right{};  ///< where its results are right
-  When best{};   ///< where it is likely the fastest, and no row above it is
+  When best{};   ///< where it is likely faster than the rows below it
   Tile tile{};
-  const Shader* shader = nullptr;  ///< where each variant has its own
+  const Shader* shader = nullptr;  ///< if the variant has a kernel of its own
   Note why{};
 
   std::uint32_t threads(const DeviceProfile& profile) const {
@@ -78,22 +78,22 @@ struct Variant {
   }
 };
 
-/// The last variant must be right everywhere that none of the others is.
+/// The last variant must be right wherever no other is.
 struct Choice {
   std::string_view name;
   std::span<const Variant> variants;
 };
 
-/// What may be preferred to a table's own order.
+/// Forced and tuned variants, which go before the table's own order.
 class Preferences {
  public:
   Preferences() = default;
-  /// What the options force and tune. Names that no choice in `known` has are errors that list those it has.
+  /// From the options. An unknown name is an error that lists the known ones.
   static Result<Preferences> make(const Options& options, std::span<const Choice* const> known);
 
-  /// The variant for a call: what is forced, then what is tuned, then what the table prefers, each where it is right.
+  /// The variant for a call: the first that is right here, of the forced ones, the tuned ones, and the table's.
   std::size_t pick(const Choice& choice, const Facts& facts, const DeviceProfile& profile) const;
-  /// All that pick() may give for any numbers and traits in the ranges of `facts`; at least one.
+  /// All variants that pick() may give for any numbers and traits in the ranges of `facts`. At least one.
   std::vector<std::size_t> possible(const Choice& choice, const Facts& facts, const DeviceProfile& profile) const;
 
  private:

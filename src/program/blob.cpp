@@ -58,7 +58,7 @@ Result<BlobHeader> read_header(std::span<const std::byte> blob) {
     return fail(ErrorCode::invalid_program, "the raw constants have {} bytes from {} on, but the blob ends at {}",
                 header.raw_size, header.raw_offset, blob.size());
   }
-  // Older exporters left the size at 0 and meant all that follows.
+  // Older exporters wrote 0 as the size, which means the rest of the blob.
   if (header.raw_size == 0) header.raw_size = blob.size() - header.raw_offset;
   return header;
 }
@@ -241,7 +241,7 @@ class GraphReader {
     return ids;
   }
 
-  /// A list of lists is allowed, anything deeper is not; so no list can contain itself.
+  /// A list of lists is allowed, but nothing deeper. So no list can contain itself.
   Status check_nesting() const {
     const auto list = [&](ValueId id) { return std::get_if<ValueList>(&graph_.values[id]); };
     std::vector<bool> holds_lists(graph_.values.size());

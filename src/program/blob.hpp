@@ -11,11 +11,11 @@
 
 namespace nibble {
 
-/// Bytes of the named constant, or an error when there is none of that name.
+/// The size of the named constant in bytes, or an error if there is no such constant.
 using NamedSize = std::function<Result<std::uint64_t>(std::string_view key)>;
 
-/// Checks all of the blob. In the graph, inline constants are located, with offsets from the start of the blob; named
-/// ones have a key, and whoever opened the program locates them.
+/// Reads and checks the whole blob. In the graph, inline constants have offsets from the start of the blob. Named ones
+/// have a key, and the caller finds their bytes.
 Result<Graph> read_blob(std::span<const std::byte> blob, const NamedSize& named);
 
 }  // namespace nibble

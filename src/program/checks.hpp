@@ -1,4 +1,4 @@
-// What both doors share while they read a FlatBuffer that nobody has checked yet.
+// Helpers to read FlatBuffers that are not checked yet: the container's and the blob's.
 #pragma once
 
 #include <flatbuffers/flatbuffers.h>
@@ -18,8 +18,8 @@
 
 namespace nibble {
 
-/// Tables and strings of a FlatBuffer may be shared by many references, so a small file can describe a graph of any
-/// size. Everything that is copied out of a file is paid from its budget, a small multiple of the file's bytes.
+/// Limits how much is copied out of a file, to a small multiple of its size. This is needed because many references in
+/// a FlatBuffer may share one table or string, so a small file can describe a graph of any size.
 class Budget {
  public:
   explicit Budget(std::uint64_t file_bytes) : file_bytes_(file_bytes), left_(Size(file_bytes) * 8 + 4096) {}
@@ -37,7 +37,7 @@ class Budget {
   Size left_;
 };
 
-/// Bytes at an address that fits every scalar: the given ones, or a copy of them.
+/// Bytes at an address that is aligned for every scalar: the given ones, or a copy.
 class AlignedBytes {
  public:
   static Result<AlignedBytes> of(std::span<const std::byte> bytes, std::string_view what);
@@ -48,7 +48,7 @@ class AlignedBytes {
   std::span<const std::byte> bytes_;
 };
 
-/// Room for `count` elements, or an error where std::vector would end the process.
+/// Reserves room for `count` elements, or fails where std::vector would end the process.
 template <class T>
 Status reserve(std::vector<T>& vector, std::size_t count, std::string_view what) {
   const Size bytes = Size(count) * sizeof(T);
@@ -59,14 +59,14 @@ Status reserve(std::vector<T>& vector, std::size_t count, std::string_view what)
   return {};
 }
 
-/// An absent vector is an empty one.
+/// The length of a vector; 0 if it is absent.
 template <class T>
 std::size_t length(const flatbuffers::Vector<T>* vector) {
   return vector == nullptr ? 0 : vector->size();
 }
 
-/// Element `index`, which is in range. The verifier checks where a vector's length stands, but not whether numbers of
-/// 64 bits after it are aligned.
+/// Element `index`, which must be in range. Copies numbers, because the verifier does not check that 64-bit numbers in
+/// a vector are aligned.
 template <class T, class Index>
 auto get(const flatbuffers::Vector<T>* vector, Index index) {
   if constexpr (std::is_arithmetic_v<T>) {
@@ -78,7 +78,7 @@ auto get(const flatbuffers::Vector<T>* vector, Index index) {
   }
 }
 
-/// The number at `offset`, which lies inside `bytes`. Files and all hosts are little endian.
+/// The number at `offset`, which must lie inside `bytes`. Files and all hosts are little endian.
 template <class T>
 T load(std::span<const std::byte> bytes, std::size_t offset) {
   T value;
@@ -86,19 +86,19 @@ T load(std::span<const std::byte> bytes, std::size_t offset) {
   return value;
 }
 
-/// "56 48 30 30": the first bytes of something that should have been something else.
+/// Bytes as "56 48 30 30", for errors.
 std::string hex(std::span<const std::byte> bytes);
 
-/// A name that is there, valid UTF-8, free of control characters and not absurdly long.
+/// A name; it must not be empty or too long, and must be valid UTF-8 without control characters.
 Result<std::string_view> read_name(const flatbuffers::String* text, std::string_view what);
 
-/// How many bytes the UTF-8 character at the start of `text` has; 0 when it is not valid.
+/// How many bytes the UTF-8 character at the start of `text` has; 0 if it is not valid.
 std::size_t utf8_length(std::string_view text);
 
-/// The tensor's bytes. Every product of its dimensions, in any order and without its zeros, fits 63 bits.
+/// The tensor's size in bytes. If it succeeds, every product of its dimensions, also without the zeros, fits 63 bits.
 Result<std::uint64_t> tensor_bytes(const Shape& shape, DType dtype, std::string_view what);
 
-/// Sizes come from a file as `count` numbers.
+/// Checks the number of dimensions that a file gives for a tensor.
 Status check_rank(std::size_t count, std::string_view what);
 
 Status check_flatbuffer_head(std::span<const std::byte> bytes, std::string_view identifier, std::string_view what);

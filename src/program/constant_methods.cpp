@@ -17,7 +17,7 @@ std::string json(bool value) { return value ? "true" : "false"; }
 std::string json(double value) {
   if (!std::isfinite(value)) return "null";
   const std::string text = fmt::format("{}", value);
-  // A double stays one for readers that tell 2 from 2.0.
+  // Keep a double recognizable for readers that distinguish 2 from 2.0.
   return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
 }
 
@@ -39,7 +39,7 @@ std::string json(std::string_view text) {
   return out + '"';
 }
 
-/// Nothing for a value that is not plain data.
+/// JSON text, or nothing for a value that is not plain data.
 using MaybeJson = Result<std::optional<std::string>>;
 
 template <class Item, class T>

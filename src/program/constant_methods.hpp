@@ -1,4 +1,4 @@
-// Methods that return numbers, truths, texts or lists of them without computing.
+// Methods that compute nothing: they return numbers, booleans, strings or lists of them.
 #pragma once
 
 #include <vector>

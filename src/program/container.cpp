@@ -32,7 +32,7 @@ std::optional<DType> host_dtype(et::ScalarType type) {
   }
 }
 
-/// Whether the elements lie row by row; where a dimension of 1 stands in the order says nothing.
+/// Whether the elements are stored row by row. Dimensions of size 1 may stand anywhere in the order.
 Result<bool> is_row_major(const et::Tensor& tensor, const Shape& shape, std::string_view what) {
   if (length(tensor.dim_order()) == 0) return true;
   if (length(tensor.dim_order()) != shape.rank()) {
@@ -125,7 +125,7 @@ class ContainerReader {
                 names.empty() ? "none" : names);
   }
 
-  /// The method's one instruction. Everything that stands in the way is named at once.
+  /// The method's only delegate call. If the method has anything else, an error says what.
   Result<const et::DelegateCall*> find_call(const et::ExecutionPlan& plan) {
     const et::DelegateCall* call = nullptr;
     std::size_t calls = 0;
@@ -244,8 +244,8 @@ class ContainerReader {
     return FileRange{start.unchecked(), source.size()};
   }
 
-  /// Where the elements of a constant tensor of the method lie; nothing for files of an older kind, that have them
-  /// inside.
+  /// Where the file has the elements of a constant tensor of the method. Nothing for older files, which store them
+  /// inside the program.
   Result<std::optional<FileRange>> constant_data(std::uint32_t index, const HostValue& host) const {
     const auto* constants = program_.constant_segment();
     if (constants == nullptr || length(constants->offsets()) == 0) return std::optional<FileRange>();

@@ -1,5 +1,5 @@
-// The .pte container, read in stages so that a file can also arrive over a network: the head says how long the program
-// is, the program says where everything else lies. Offsets are absolute in the file.
+// The .pte container. It is read in stages, so that a file can also come over a network: the head says how long the
+// program is, and the program says where everything else is. Offsets are absolute in the file.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace nibble {
 
-/// As many first bytes of a file as read_head() can use.
+/// read_head() needs at most this many bytes.
 inline constexpr std::size_t kHeadBytes = 64;
 
 struct ContainerHead {
@@ -34,7 +34,7 @@ struct FileRange {
 /// An input or output as the host sees it.
 using HostValue = TensorInfo;
 
-/// A value of the method, and which one: the same id is the same value.
+/// A value of the method. Equal ids are the same value.
 struct MethodValue {
   std::uint32_t id = 0;
   HostValue host;
@@ -52,7 +52,7 @@ struct Container {
   std::vector<ConstantMethod> constant_methods;
 };
 
-/// `first_bytes`: the first kHeadBytes, or all when the file is shorter.
+/// `first_bytes`: the first kHeadBytes bytes, or the whole file if it is shorter.
 Result<ContainerHead> read_head(std::span<const std::byte> first_bytes, std::uint64_t file_size);
 
 /// `program`: the first head.program_size bytes. An empty `method` means `forward`, or the only method that computes.

@@ -62,9 +62,9 @@ MappedFile::~MappedFile() {
 void MappedFile::release(std::size_t begin, std::size_t end) const {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   begin -= begin % page;
-  // The last page of the file has no bytes after it that could still be wanted.
+  // A page that also holds bytes after `end` is kept. The file's last page has none, so it may go.
   if (end < bytes_.size()) end -= end % page;
-  // Advice: when the system does not take it, memory stays in use and nothing else changes.
+  // This is only advice. If the system ignores it, memory stays in use and nothing else changes.
   if (begin < end) ::madvise(const_cast<std::byte*>(bytes_.data()) + begin, end - begin, MADV_DONTNEED);
 }
 

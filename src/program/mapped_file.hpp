@@ -1,4 +1,4 @@
-// A file in memory, as far as it is touched. POSIX only: the web build reads files in its own way.
+// A memory-mapped file. POSIX only: the web build reads files in its own way.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +26,8 @@ class MappedFile {
   ~MappedFile();
 
   std::span<const std::byte> bytes() const { return bytes_; }
-  /// Gives back the memory of the pages from the one with byte `begin` up to, not including, the one with byte `end`.
-  /// They are read again from the file when they are touched.
+  /// Releases the memory of the pages from the one with byte `begin` up to, but not including, the one with byte `end`.
+  /// If they are used again, they are read from the file again.
   void release(std::size_t begin, std::size_t end) const;
 
  private:
@@ -36,7 +36,7 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
-/// The constants of a graph whose offsets lie in a file; their pages are given back as they are consumed.
+/// The constants of a graph, read from a mapped file. Their pages are released as they are consumed.
 class FileConstants final : public ConstantSource {
  public:
   FileConstants(std::shared_ptr<const MappedFile> file, std::vector<Constant> constants)

@@ -22,7 +22,7 @@ bool converts(DType host, DType staging) {
          ((host == DType::f64 || host == DType::f16) && staging == DType::f32);
 }
 
-/// `host` is what the method passes for value `id` of the graph.
+/// Checks that what the method passes (`host`) fits value `id` of the graph.
 Status check_agreement(const HostValue& host, const Graph& graph, ValueId id, std::string_view what, bool is_input) {
   const auto* tensor = graph.tensor(id);
   if (tensor == nullptr) {
@@ -66,7 +66,7 @@ Status locate_constants(Graph& graph, const Container& container) {
   return {};
 }
 
-/// The exporter may leave constants to the method, which passes them to the delegate.
+/// The exporter may store a constant in the method, which passes it to the delegate as an input.
 bool become_constant(Graph& graph, ValueId id, const MethodValue& value) {
   auto* tensor = graph.tensor(id);
   if (tensor == nullptr || !value.data || tensor->constant >= 0) return false;

@@ -1,4 +1,4 @@
-// A whole .pte file as a checked graph with everything a caller must know about its method.
+// A whole .pte file: a checked graph, and all that a caller must know about its method.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace nibble {
 
 struct Program {
   std::string method;
-  Graph graph;  ///< all constants are located, absolute in the file
+  Graph graph;  ///< all constants have offsets in the file
   MethodSignature signature;
   std::vector<ConstantMethod> constant_methods;
 };
@@ -25,7 +25,7 @@ struct Program {
 /// Byte sizes of the container's named data, for read_blob(). The container must outlive the function.
 NamedSize named_sizes(const Container& container);
 
-/// Puts the container and the graph of its blob together, and checks that they agree.
+/// Combines the container with the graph of its blob, and checks that they agree.
 Result<Program> join(Container container, Graph graph);
 
 /// All of the above, for a file in memory.

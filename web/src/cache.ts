@@ -1,5 +1,5 @@
-// Ranges of a file in the browser's Cache API, so that a second visit, or one after an abort, need not fetch them again.
-// The API stores whole responses only: each range is one, under an address of its own.
+// Keeps ranges of a file in the browser's Cache API, so that a second visit, or one after an abort, need not fetch them
+// again. The API stores only whole responses, so each range is a response with an address of its own.
 
 import type { Source } from "./types.js";
 
@@ -15,17 +15,17 @@ export class RangeCache {
     private readonly tag: string,
   ) {}
 
-  /** Undefined where there is no cache, or nothing in this source to tell versions by. */
+  /** Undefined if there is no cache, or if the source has no version. */
   static async open(name: string, source: Source): Promise<RangeCache | undefined> {
     if (!source.version || !/^https?:/.test(source.version.url) || typeof caches === "undefined") return undefined;
     try {
       return new RangeCache(await caches.open(name), source.version.url, source.version.tag);
     } catch {
-      return undefined; // storage is switched off: the network is there
+      return undefined; // storage is switched off: use the network
     }
   }
 
-  /** The range's bytes, if they are here in full. */
+  /** The range's bytes, if the cache has all of them. */
   async get(offset: number, count: number): Promise<Uint8Array | undefined> {
     try {
       const response = await this.cache.match(this.key(offset, count));
@@ -36,7 +36,7 @@ export class RangeCache {
     }
   }
 
-  /** A cache that is full stays as it is. */
+  /** Stores a range. Once the cache is full, nothing more is stored. */
   async put(offset: number, bytes: Uint8Array): Promise<void> {
     if (this.full) return;
     const headers = { "content-type": "application/octet-stream", "content-length": String(bytes.length) };
@@ -51,7 +51,7 @@ export class RangeCache {
     await this.cache.delete(this.key(offset, count)).catch(() => false);
   }
 
-  /** Forgets what is here of other versions of the file. */
+  /** Removes the entries of other versions of the file. */
   async forgetOthers(): Promise<void> {
     try {
       for (const request of await this.cache.keys()) {
@@ -62,14 +62,14 @@ export class RangeCache {
         if (tag !== null && tag !== this.tag && key.href === this.plain()) await this.cache.delete(request);
       }
     } catch {
-      // They are in nobody's way.
+      // Leftover entries do no harm.
     }
   }
 
   private plain(): string {
     const url = new URL(this.url);
     url.hash = "";
-    // As the keys are read: written once by the same rules.
+    // Normalizes the query as forgetOthers() does, so that both compare equal.
     url.searchParams.delete(TAG);
     return url.href;
   }

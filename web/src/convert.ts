@@ -1,8 +1,8 @@
-// Elements between the caller's arrays and what GPU buffers hold. Pure functions, no GPU.
+// Converts elements between the caller's arrays and the form in GPU buffers. Pure functions, no GPU.
 
 import type { DType, InputData, TensorData } from "./types.js";
 
-/** Arrays of 16-bit floats are young: not every platform has them. */
+/** Float16Array is new: not every platform has it. */
 const Float16 = (globalThis as { Float16Array?: Float32ArrayConstructor }).Float16Array;
 
 const elementBytes: Record<DType, number> = {
@@ -20,7 +20,7 @@ export function sizeOf(dtype: DType): number {
   return elementBytes[dtype];
 }
 
-/** The values that an integer input may hold: int32, and where it is looked up in tables, their rows. */
+/** The values that an integer input may hold: any int32, or valid rows if it is looked up in tables. */
 export interface Range {
   lowest: number;
   highest: number;
@@ -28,12 +28,12 @@ export interface Range {
 
 export const int32Range: Range = { lowest: -0x80000000, highest: 0x7fffffff };
 
-/** An element that cannot be what the GPU should get. */
+/** An element that cannot be converted for the GPU. */
 export class BadElement {
   constructor(
     readonly position: number,
     readonly value: number | bigint,
-    /** It is not even of the right kind: 1.5 for an integer, or no number at all. */
+    /** "fraction": 1.5 in place of an integer. "no number": not a number at all. */
     readonly kind: "range" | "fraction" | "no number" = "range",
   ) {}
 }
@@ -56,8 +56,9 @@ export function dtypeOf(data: InputData): DType | "numbers" | string {
 }
 
 /**
- * The bytes that a buffer gets, a multiple of 4; `scratch(bytes)` gives memory for them where they are not the caller's
- * own. Integers outside `range` are found in the same pass. The planner has said that the elements convert.
+ * The bytes for a buffer, a multiple of 4. They are the caller's own if no conversion is needed, else they are written
+ * to memory from `scratch(bytes)`. Gives the first integer outside `range` instead, if there is one. The planner has
+ * checked that the types convert.
  */
 export function toDevice(
   data: InputData,
@@ -135,7 +136,7 @@ function findOutside(data: Int32Array, range: Range): BadElement | undefined {
   return undefined;
 }
 
-/** Looks at 64-bit integers as pairs of words: a bigint per element would be slow. */
+/** Reads 64-bit integers as pairs of words, because a bigint per element would be slow. */
 function narrow(data: BigInt64Array, to: Int32Array, range: Range): BadElement | undefined {
   const { lowest, highest } = range;
   const pairs = new Int32Array(data.buffer, data.byteOffset, data.length * 2);
@@ -176,7 +177,7 @@ function fillFloats(data: ArrayLike<number | bigint>, device: DType, memory: Arr
   for (let i = 0; i < length; ++i) to[i] = Number(data[i]);
 }
 
-/** An array of its own with `count` elements of the buffer `bytes`, which starts at a multiple of 4. */
+/** A new array with `count` elements from `bytes`, which starts at a multiple of 4. */
 export function fromDevice(device: DType, bytes: Uint8Array, host: DType, count: number): TensorData {
   const { buffer, byteOffset } = bytes;
   switch (device) {
@@ -193,7 +194,7 @@ export function fromDevice(device: DType, bytes: Uint8Array, host: DType, count:
     }
     case "int8":
       return new Int8Array(buffer, byteOffset, count).slice();
-    case "bool": // whatever the GPU calls true becomes 1
+    case "bool": // anything but 0 becomes 1
       return bytes.slice(0, count).map((value) => (value === 0 ? 0 : 1));
     case "uint8":
       return bytes.slice(0, count);
@@ -227,12 +228,12 @@ export function halfFromNumber(value: number): number {
   if (exponent === 1024) return sign | 0x7c00 | (Number.isNaN(value) ? 0x200 : 0);
   if (exponent > 15) return sign | 0x7c00;
   if (exponent < -25) return sign;
-  // The distance of neighbours is a power of two, so this division is exact, and below 2^-14 it stays the same.
+  // The distance between neighbouring halves is a power of two, so the division is exact. It is constant below 2^-14.
   const scaled = Math.abs(value) / 2 ** (Math.max(exponent, -14) - 10);
   let rounded = Math.floor(scaled);
   const rest = scaled - rounded;
   if (rest > 0.5 || (rest === 0.5 && (rounded & 1) === 1)) ++rounded;
-  // The hidden bit, and a carry out of the fraction, add to the exponent: up to infinity, rightly.
+  // The hidden bit and a carry out of the fraction add to the exponent. A carry may correctly give infinity.
   return sign | (rounded + (Math.max(exponent, -14) + 14) * 1024);
 }
 

@@ -1,16 +1,17 @@
-// An open GPU device: errors that never vanish, and the pipelines that all programs on it share.
+// An open GPU device. It keeps errors, and the pipelines that all programs on it share.
 
 import type { Pipeline, Profile } from "#wire";
 import { messageOf, NibbleError } from "./errors.js";
 import type { Device, OpenOptions } from "./types.js";
 
-/** Features that plans make use of, where the adapter has them. */
+/** Features that plans use if the adapter has them. */
 const wantedFeatures = ["shader-f16", "subgroups"] as const;
 
 export async function open(options: OpenOptions = {}): Promise<Device> {
   const adapter = options.adapter ?? (await requestAdapter(options));
   const requiredLimits: Record<string, number> = {};
-  // A device has the default limits unless it asks for more. Getters of a prototype: only for..in finds them.
+  // A device has the default limits unless more are requested. They are getters of a prototype, so only for..in finds
+  // them.
   for (const name in adapter.limits) {
     const value = adapter.limits[name as keyof GPUSupportedLimits];
     if (typeof value === "number" && !name.includes("Subgroup")) requiredLimits[name] = value;
@@ -56,7 +57,7 @@ function nameOf(adapter: GPUAdapter): string {
   return description || device || [vendor, architecture].filter(Boolean).join(" ") || "GPU";
 }
 
-/** Browsers do not tell whether a GPU is discrete or integrated, but software adapters can be told. */
+/** Browsers do not say whether a GPU is discrete or integrated, but software adapters can be recognized. */
 function isSoftware(adapter: GPUAdapter): boolean {
   const info = adapter.info as GPUAdapterInfo & { isFallbackAdapter?: boolean };
   const text = `${info.vendor} ${info.architecture} ${info.device} ${info.description}`.toLowerCase();
@@ -76,13 +77,13 @@ export class GpuDevice implements Device {
   private readonly subgroupMax: number;
   private readonly layouts = new Map<string, GPUBindGroupLayout>();
   private readonly pipelines = new Map<string, Promise<CompiledPipeline>>();
-  /** The error of everything from now on. */
+  /** The error that every later call fails with. */
   private latched: NibbleError | undefined;
 
   constructor(
     adapter: GPUAdapter,
     readonly handle: GPUDevice,
-    /** In Node a device does not live longer than what its adapter came from. */
+    /** Kept because in Node a device does not outlive the object that its adapter came from. */
     readonly gpu: GPU | undefined,
   ) {
     this.name = nameOf(adapter);
@@ -116,7 +117,7 @@ export class GpuDevice implements Device {
     this.handle.destroy();
   }
 
-  /** Throws the latched error, once the device is lost or something failed that no call waited for. */
+  /** Throws the stored error, once the device is lost or an operation failed outside any call. */
   check(): void {
     if (this.latched) throw this.latched;
   }
@@ -140,8 +141,8 @@ export class GpuDevice implements Device {
   }
 
   /**
-   * Runs `work` inside error scopes: what goes wrong in it, then or later, is one error that says what was being done.
-   * Scopes are a stack, so `work` must not wait before it has made its WebGPU calls; what it promises is awaited after.
+   * Runs `work` inside error scopes. If its WebGPU calls fail, now or later, throws one error that begins with `what`.
+   * Scopes are a stack, so `work` must make its WebGPU calls before it first awaits. Its promise is awaited at the end.
    */
   async guard<T>(what: string, work: () => T | Promise<T>): Promise<T> {
     this.check();
@@ -168,7 +169,7 @@ export class GpuDevice implements Device {
     throw new NibbleError("gpu", `${what} failed on ${this.name}: ${oneLine(messageOf(reason))}`, { cause: reason });
   }
 
-  /** After a failure: that the device is lost may be told a moment later than what failed for it. */
+  /** After a failure: waits a moment, because a lost device may be reported after the call that failed. */
   private async settle(): Promise<void> {
     await Promise.race([this.lost, new Promise((resolve) => setTimeout(resolve, 50))]);
   }
@@ -177,7 +178,7 @@ export class GpuDevice implements Device {
     return this.guard(what, () => this.handle.createBuffer({ size: bytes, usage }));
   }
 
-  /** The compiled pipeline, which all programs on the device share. */
+  /** The compiled pipeline; all programs on the device share it. */
   pipeline(description: Pipeline): Promise<CompiledPipeline> {
     const overrides = description.overrides.map(({ name, value }) => `${name}=${value}`).join(" ");
     const key = `${description.bindings.join(" ")}\n${overrides}\n${description.wgsl}`;
@@ -206,7 +207,7 @@ export class GpuDevice implements Device {
     });
   }
 
-  /** Binding 0 is a dynamic block of parameters, the rest are storage buffers: a layout is told by their accesses. */
+  /** Binding 0 is a dynamic block of parameters, the rest are storage buffers. The accesses identify a layout. */
   private bindGroupLayout(bindings: Pipeline["bindings"]): GPUBindGroupLayout {
     const key = bindings.join(" ");
     let layout = this.layouts.get(key);
@@ -234,7 +235,7 @@ function codeOf(error: GPUError): "out_of_memory" | "gpu" {
     : "gpu";
 }
 
-/** Drivers' messages may be trees over several lines; ours are one sentence. */
+/** Drivers' messages may have several lines; ours have one. */
 function oneLine(text: string): string {
   return text.replace(/\s+/g, " ").trim();
 }

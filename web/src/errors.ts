@@ -1,10 +1,10 @@
 /**
- * What kind of thing went wrong; the message says the rest.
+ * The kind of a failure; the message has the details.
  *
  * - `invalid_program`: the file is broken or inconsistent
  * - `unsupported`: the program is valid but needs something that Nibble or the device lacks
  * - `invalid_argument`: an input is wrong (count, name, dtype, rank, size, value)
- * - `out_of_range`: an index lies outside its table
+ * - `out_of_range`: an index, position or number is out of its range
  * - `out_of_memory`: host or device memory
  * - `gpu`: the GPU reported an error
  * - `device_lost`: the device is gone; every later call on it fails the same way
@@ -37,7 +37,7 @@ export class NibbleError extends Error {
   }
 }
 
-/** What anything that was thrown says. */
+/** The message of anything that was thrown. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);
 }

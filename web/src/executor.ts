@@ -1,4 +1,4 @@
-// One session's buffers on the GPU, and its calls. It knows no op.
+// One session's buffers on the GPU, and its calls. It knows nothing about ops.
 
 import * as wire from "#wire";
 import { BadElement, fromDevice, sizeOf, toDevice } from "./convert.js";
@@ -15,21 +15,21 @@ const COPY_DST = 0x8;
 const UNIFORM = 0x40;
 const MODE_READ = 0x1;
 
-// Dispatches are read in place, as words.
+// Dispatches are read as 32-bit words, in place in the planner's memory. These are offsets in words.
 const DISPATCH_WORDS = wire.sizeofDispatch / 4;
 const PIPELINE = wire.atDispatch.pipeline / 4;
 const GRID = wire.atDispatch.grid / 4;
 const BINDING_COUNT = wire.atDispatch.bindingCount / 4;
 const BINDINGS = wire.atDispatch.bindings / 4;
 
-/** An output that a call reads back, and where it lies in the readback buffer. */
+/** An output that a call reads back, and its place in the readback buffer. */
 interface Read {
   offset: number;
   count: number;
   bytes: number;
 }
 
-/** An input that a call hands over. */
+/** An input that a call uploads. */
 interface Write {
   buffer: GPUBuffer;
   bytes: Uint8Array;
@@ -41,20 +41,20 @@ export class Executor {
   private readonly planner: Planner;
   private readonly layout: wire.Layout;
   private readonly allGroups = new Map<string, GPUBindGroup>();
-  /** Per dispatch of the step: its bind group, and the pipeline and bindings that this is for. */
+  /** Per dispatch of the call: its bind group. `groupKeys` has the dispatch that it was made for. */
   private readonly groups: GPUBindGroup[] = [];
   private readonly groupKeys: Uint32Array;
   private readonly scratch: ArrayBuffer[] = [];
   private readonly offset = new Uint32Array(1);
   private preparedVersion = 0;
-  /** Some dispatch of the step may report a fault. */
+  /** Some dispatch of the call may report a fault. */
   private canFault = false;
-  /** A fault stays in its buffer until it is cleared, and only then need it be. */
+  /** The fault buffer is cleared only after a call that faulted. */
   private faultSeen = false;
 
   private constructor(
     private readonly resources: Resources,
-    /** By the layout's numbers, the model's among them. */
+    /** By the layout's numbers; includes the model's buffers. */
     readonly buffers: readonly GPUBuffer[],
     private readonly own: readonly GPUBuffer[],
     private readonly params: GPUBuffer,
@@ -68,7 +68,7 @@ export class Executor {
     resources.acquire();
   }
 
-  /** Makes buffers, in which state has no value yet. */
+  /** Makes the buffers. State has no value yet. */
   static async make(resources: Resources): Promise<Executor> {
     const { device, layout, constants } = resources;
     const own = await makeLayoutBuffers(device, layout, (role) => role !== "constant");
@@ -90,20 +90,20 @@ export class Executor {
     }
   }
 
-  /** Gives the GPU memory back. Whoever may still be in a call needs the stepper: free() ends it. */
+  /** Gives the GPU memory back. A running call still needs the stepper; free() releases it. */
   destroy(): void {
     for (const buffer of this.own) buffer.destroy();
     this.resources.release();
   }
 
-  /** Once no call is under way. */
+  /** Call it once no call is running. */
   free(): void {
     this.stepper.free();
   }
 
   /**
-   * Runs the program once, one call at a time. `inputs` are the method's, which the stepper took; `hosts` is per output
-   * of the graph: the type that the caller gets, or undefined where nobody wants it.
+   * Runs the program once; calls must not overlap. `inputs` are the method's, which the stepper has accepted. `hosts`
+   * is per output of the graph: the type that the caller gets, or undefined if the output is not needed.
    */
   async run(inputs: readonly Given[], hosts: readonly (DType | undefined)[]): Promise<(Tensor | undefined)[]> {
     const writes = this.setInputs(inputs);
@@ -136,7 +136,7 @@ export class Executor {
     return bytes;
   }
 
-  /** Memory for an input's converted elements, kept from call to call. */
+  /** Memory for an input's converted elements; it is kept from call to call. */
   private memory(input: number, bytes: number): ArrayBuffer {
     const kept = this.scratch[input];
     if (kept && kept.byteLength >= bytes) return kept;
@@ -149,7 +149,7 @@ export class Executor {
     return this.layout.graphOutputs.map((_, i) => wire.readLiveOutput(view, first + i * wire.sizeofLiveOutput));
   }
 
-  /** The faults lie first, so that a small call maps little, however large its outputs may get. */
+  /** The fault comes first, so that a small call maps little, even if outputs can be large. */
   private planReads(outputs: readonly wire.LiveOutput[], hosts: readonly (DType | undefined)[]): (Read | undefined)[] {
     let offset = this.layout.faultWords * 4;
     return outputs.map((output, i) => {
@@ -162,7 +162,7 @@ export class Executor {
     });
   }
 
-  /** Does the work, and waits until its results can be read. */
+  /** Submits the call, and waits until its results can be read. */
   private async submit(step: number, writes: readonly Write[], reads: readonly (Read | undefined)[]): Promise<void> {
     const { queue } = this.device.handle;
     const dispatches = this.planner.view.getUint32(step + wire.atStep.dispatches + 4, true);
@@ -193,7 +193,7 @@ export class Executor {
     this.checkFault();
   }
 
-  /** What does not change from call to call, as long as the shapes do not: bind groups and parameters. */
+  /** Prepares bind groups and parameters, which stay the same as long as the shapes do. */
   private prepare(step: number): void {
     const { view, words } = this.planner;
     const version = view.getUint32(step + wire.atStep.version, true);
@@ -212,7 +212,7 @@ export class Executor {
     this.preparedVersion = version;
   }
 
-  /** Whether dispatch `i` has the pipeline and the buffers that it had in the step before. */
+  /** Whether dispatch `i` has the same pipeline and buffers as in the last call. */
   private isBound(i: number, words: Uint32Array, at: number): boolean {
     if (this.groups[i] === undefined) return false;
     const key = i * DISPATCH_WORDS;
@@ -257,7 +257,7 @@ export class Executor {
     pass.end();
   }
 
-  /** Gives how many bytes of the readback buffer are of use. */
+  /** Gives how many bytes of the readback buffer are used. */
   private encodeReads(encoder: GPUCommandEncoder, reads: readonly (Read | undefined)[]): number {
     let end = 0;
     if (this.canFault) {

@@ -1,22 +1,22 @@
-// A file on a server: by ranges, or in one pass from its beginning where the server has none.
+// A file on a server. It is read by ranges, or in one pass from the beginning if the server has no ranges.
 
 import { messageOf, NibbleError } from "./errors.js";
 import type { Source } from "./types.js";
 
-/** What the first request asks for: most programs without their weights fit. */
+/** The size of the first request. Most programs without their weights fit. */
 const FIRST_BYTES = 1 << 16;
 
 export class HttpSource implements Source {
   readonly name: string;
   readonly parallel: number;
   readonly version: { url: string; tag: string; certain: boolean };
-  /** The rest of the response to a request without a range; undefined where the server has ranges. */
+  /** The response that is read in one pass; undefined if the server has ranges. */
   private pass: Pass | undefined;
 
   private constructor(
     private readonly url: URL,
     readonly size: number | undefined,
-    /** What the file's first bytes were: read once, used for all reads. */
+    /** The file's first bytes, which are fetched only once. */
     private readonly first: Uint8Array,
     private readonly tag: string,
     pass: Pass | undefined,
@@ -53,7 +53,7 @@ export class HttpSource implements Source {
       yield* this.pass.take(offset, count, signal);
       return;
     }
-    // A range that lies past the end is an error to servers, not an empty answer.
+    // Servers answer a range past the end with an error.
     if (this.size !== undefined) count = Math.min(count, this.size - offset);
     if (count <= 0) return;
     const response = await request(this.url, signal, `bytes=${offset}-${offset + count - 1}`);
@@ -85,7 +85,7 @@ export class HttpSource implements Source {
   }
 }
 
-/** A response's body, read forwards. */
+/** Reads a response's body from start to end. */
 class Pass {
   private readonly reader: ReadableStreamDefaultReader<Uint8Array> | undefined;
   private held: Uint8Array = new Uint8Array(0);
@@ -98,7 +98,7 @@ class Pass {
     this.reader = response.body?.getReader();
   }
 
-  /** The bytes from `offset` on, which is not before `position`. */
+  /** `count` bytes from `offset` on; `offset` must not be before `position`. */
   async *take(offset: number, count: number, signal: AbortSignal): AsyncIterable<Uint8Array> {
     const end = offset + count;
     while (this.position < end) {
@@ -126,7 +126,7 @@ class Pass {
   }
 }
 
-/** Ranges of a large file are no use to the browser's own cache; `load()` has a better one. */
+/** Bypasses the browser's own cache, which does not help with ranges of a large file; `load()` has its own. */
 async function request(url: URL, signal: AbortSignal, range?: string): Promise<Response> {
   try {
     return await fetch(url, { signal, cache: "no-store", headers: range ? { Range: range } : {} });
@@ -166,7 +166,7 @@ function concat(pieces: readonly Uint8Array[]): Uint8Array {
   return bytes;
 }
 
-/** What tells versions of the file apart, as far as the server says. */
+/** Identifies the version of the file; empty if the server does not say. */
 function tagOf(response: Response): string {
   return response.headers.get("etag") ?? response.headers.get("last-modified") ?? "";
 }
@@ -177,13 +177,13 @@ function totalOf(response: Response): number | undefined {
   return total === undefined ? undefined : Number(total);
 }
 
-/** The length of a whole file; a compressed transfer's is another. */
+/** The length of the file. Unknown if the transfer is compressed, because the header then has another length. */
 function lengthOf(response: Response): number | undefined {
   const length = response.headers.get("content-length");
   return length === null || response.headers.has("content-encoding") ? undefined : Number(length);
 }
 
-/** A server of another origin may hide how long the file is from those who ask for ranges. */
+/** Asks for the file's size. A server of another origin may hide it in answers to range requests. */
 async function askSize(url: URL, signal: AbortSignal): Promise<number | undefined> {
   try {
     const response = await fetch(url, { method: "HEAD", signal, cache: "no-store" });

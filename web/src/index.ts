@@ -15,7 +15,7 @@ import type { Device, LoadOptions, Model, OpenOptions, ProgramSource } from "./t
 export { NibbleError, type ErrorCode } from "./errors.js";
 export type * from "./types.js";
 
-/** Opens a GPU, with all that it can do. */
+/** Opens a GPU, with all of its limits. */
 export function open(options?: OpenOptions): Promise<Device> {
   return openDevice(options);
 }
@@ -27,7 +27,7 @@ export async function load(from: ProgramSource, options: LoadOptions): Promise<M
     throw new NibbleError("invalid_argument", "load() needs a device: pass { device: await open() }");
   }
   const choices = optionsRecord(options);
-  // Whatever fails first ends the rest.
+  // The first failure stops everything else.
   const stop = new AbortController();
   const abort = (): void => stop.abort(options.signal?.reason);
   options.signal?.throwIfAborted();
@@ -45,7 +45,7 @@ export async function load(from: ProgramSource, options: LoadOptions): Promise<M
     const layout = await planProgram(source, planner, device.profile(), choices, stop.signal);
     const resources = await Resources.make(device, planner, layout);
     closing.push(() => resources.release());
-    // All memory is there before gigabytes are moved.
+    // Allocate all memory before gigabytes are uploaded.
     const executor = await Executor.make(resources);
     closing.push(() => executor.destroy());
     const model = new LoadedModel(resources, executor, options);
@@ -57,7 +57,7 @@ export async function load(from: ProgramSource, options: LoadOptions): Promise<M
     const loader = new Loader(device, source, layout, executor.buffers, { cache, verify, onProgress }, stop.signal);
     await Promise.all([resources.compile(), loader.run()]);
     await resources.keepState(executor.buffers, loader.notZero);
-    closing.splice(-2); // the model has them now
+    closing.splice(-2); // the model owns them now
     return model;
   } catch (error) {
     throw options.signal?.aborted ? options.signal.reason : error;

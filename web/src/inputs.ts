@@ -1,21 +1,21 @@
-// What a JavaScript value is, in the planner's words: whether a call may be made with it is decided there.
+// Describes JavaScript values to the planner, which decides whether a call accepts them.
 
 import { type DType, dTypeNames, type GivenKind } from "#wire";
 import { dtypeOf } from "./convert.js";
 import { NibbleError } from "./errors.js";
 import type { Input, InputData, Inputs } from "./types.js";
 
-/** An input as the caller handed it over. */
+/** An input as the caller passed it. */
 export interface Given {
   kind: GivenKind;
-  /** Of a tensor, if it is one of Nibble's. */
+  /** The type of a tensor, if Nibble has it. */
   dtype: DType;
-  /** What the planner has no word for: the type of a tensor, or a number that is no integer of 64 bits. */
+  /** Set if the input cannot be expressed: the name of a tensor's type, or a number that is not an int64. */
   word: string;
-  /** Undefined where the elements alone shall tell it. */
+  /** Undefined: inferred from the number of elements. */
   shape: readonly number[] | undefined;
   count: number;
-  /** The number, or the only element, where that is an integer of 64 bits. */
+  /** The number, or the only element, if it is an int64. */
   integer: bigint | undefined;
   data: InputData;
 }
@@ -32,7 +32,7 @@ function invalid(message: string): NibbleError {
   return new NibbleError("invalid_argument", message);
 }
 
-/** The inputs in the program's order, of which there may be too many or too few. */
+/** The inputs in the program's order. The planner checks whether there are too many or too few. */
 export function describeInputs(inputs: Inputs, names: readonly string[], labels: readonly string[]): Given[] {
   return inOrder(inputs, names).map((input, i) => describe(input, labels[i] ?? `input ${i}`));
 }
@@ -89,7 +89,7 @@ function partsOf(input: Input): { data: InputData | undefined; shape: readonly n
   return Array.isArray(shape) ? { data, shape } : { data: undefined, shape: undefined };
 }
 
-/** A number as an integer of 64 bits, or else as text. */
+/** A number as an int64, or as text if it is none. */
 export function numberOf(value: unknown): { word: string; integer: bigint | undefined } {
   if (typeof value !== "bigint" && !Number.isInteger(value)) return { word: String(value), integer: undefined };
   const integer = BigInt(value as number | bigint);

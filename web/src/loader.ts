@@ -1,5 +1,5 @@
-// Streaming a program: its description into the planner, its weights from where they lie into GPU buffers, in bounded
-// chunks. No weight enters the planner's memory, and no more than a few chunks are in this one's.
+// Streams a program: its description into the planner, its weights from the source into GPU buffers, in bounded chunks.
+// No weight enters the planner's memory, and JavaScript holds no more than a few chunks at a time.
 
 import type { Constant, Layout, Options, Profile, Upload } from "#wire";
 import type { RangeCache } from "./cache.js";
@@ -17,11 +17,11 @@ const HEAD_BYTES = 1 << 16;
 const CHUNK = 4 << 20;
 /** Constants that lie closer than this are read together. */
 const GAP = 1 << 16;
-/** What may wait to be taken by the GPU. */
+/** How many bytes may wait for the GPU. */
 const PENDING = 16 << 20;
-/** What is hashed without a pause. */
+/** How many bytes are hashed without a pause. */
 const HASH_WINDOW = 1 << 18;
-/** A file of unknown size is at most this long. */
+/** Stands for the size of a file whose size is unknown. */
 const UNKNOWN_SIZE = 2 ** 48;
 
 /** Reads everything but the weights, and plans. */
@@ -57,18 +57,18 @@ async function readAtMost(source: Source, count: number, signal: AbortSignal): P
   return bytes.subarray(0, at);
 }
 
-/** A stretch of the file that is read in one go: a large constant, or several small ones. */
+/** A range of the file that is read at once: a large constant, or several small ones. */
 interface Span {
   offset: number;
   end: number;
   constants: Constant[];
-  /** All of its constants have a key to check them by. */
+  /** Its constants have sha256 keys to check them with. */
   isKeyed: boolean;
 }
 
 export interface UploadOptions {
   cache: RangeCache | undefined;
-  /** Check what comes from the source against the constants' keys; what comes from the cache always is. */
+  /** Check bytes from the source against the constants' keys. Bytes from the cache are always checked. */
   verify: boolean;
   onProgress: (loaded: number, total: number, cached: number) => void;
 }
@@ -80,7 +80,7 @@ export class Loader {
   private readonly total: number;
   private readonly spans: Span[];
   private readonly uploads = new Map<Constant, Upload[]>();
-  /** Buffers that did not get zeros alone. */
+  /** Buffers that got something other than zeros. */
   readonly notZero = new Set<number>();
   private pending = 0;
   private draining: Promise<void> | undefined;
@@ -94,7 +94,7 @@ export class Loader {
     private readonly options: UploadOptions,
     private readonly signal: AbortSignal,
   ) {
-    // Identical bytes are one stretch of the file, whatever they are for.
+    // Constants with the same place in the file are read once.
     const places = new Map<string, Constant>();
     for (const upload of layout.uploads) {
       if (upload.bytes === 0) continue;
@@ -126,7 +126,7 @@ export class Loader {
     const first = await this.tryLoad(span, cache);
     if (first.isGood) return;
     if (first.fromCache > 0 && cache) {
-      // The cache is only a copy: what is wrong with it does not concern anybody.
+      // A damaged cache entry is not an error: fetch it again.
       this.report(-first.bytes, false);
       this.report(-first.fromCache, true);
       for (let at = span.offset; at < span.end; at += CHUNK) await cache.remove(at, Math.min(CHUNK, span.end - at));
@@ -139,7 +139,7 @@ export class Loader {
     );
   }
 
-  /** Reads a span from the cache as far as that goes, and from the source for the rest. */
+  /** Reads a span from the cache as far as possible, and the rest from the source. */
   private async tryLoad(
     span: Span,
     cache: RangeCache | undefined,
@@ -194,7 +194,7 @@ export class Loader {
     if (chunkStart < span.end) throw truncated(this.source, chunkStart, span.end);
   }
 
-  /** A page does not notice a window of this size. */
+  /** Hashes in small windows, with pauses, so that the page stays responsive. */
   private async hash(target: Target, bytes: Uint8Array, at: number): Promise<void> {
     for (let begin = 0; begin < bytes.length; begin += HASH_WINDOW) {
       target.hash(bytes.subarray(begin, begin + HASH_WINDOW), at + begin);
@@ -202,7 +202,7 @@ export class Loader {
     }
   }
 
-  /** Hands a chunk to the GPU, and waits where too much is under way. */
+  /** Writes a chunk to the GPU, and waits if too much is pending. */
   private async take(target: Target, chunk: Uint8Array, at: number): Promise<void> {
     this.signal.throwIfAborted();
     await this.device.guard("uploading a constant", () => target.write(chunk, at));
@@ -228,7 +228,7 @@ export class Loader {
     this.options.onProgress(this.loaded, this.total, this.cached);
   }
 
-  /** Lets the page live, where data comes faster than it can be checked. */
+  /** Gives the page time to respond, if data comes faster than it can be processed. */
   private async breathe(): Promise<void> {
     if (performance.now() - this.lastBreath < 8) return;
     await new Promise<void>((resolve) => {
@@ -267,7 +267,7 @@ function narrowed(bytes: Uint8Array): Uint16Array {
   return Uint16Array.from({ length: bytes.length / 4 }, (_, i) => halfFromNumber(view.getFloat32(4 * i, true)));
 }
 
-/** Where a span's bytes go: into hashes and buffers. They come in order. */
+/** Takes a span's bytes, in order, and passes them to hashes and buffers. */
 class Target {
   private readonly sinks: { constant: Constant; hash: Sha256; hashed: number; writers: Writer[] }[];
 
@@ -301,7 +301,7 @@ class Target {
     for (const { writers } of this.sinks) for (const writer of writers) writer.write(bytes, at);
   }
 
-  /** Whether all that was hashed in full is what it should be. */
+  /** Whether all constants that were hashed completely have the right hash. */
   isGood(): boolean {
     return this.sinks.every(
       ({ constant, hash, hashed }) => constant.key === "" || hashed < constant.bytes || hash.digest() === constant.key,
@@ -310,8 +310,8 @@ class Target {
 }
 
 /**
- * One upload. Queues take multiples of 4 bytes only, so what is less is held back until the next come; where float32
- * becomes float16, 8 bytes make 4.
+ * Writes one upload. A queue accepts only multiples of 4 bytes, so a remainder is held until more bytes come. If
+ * float32 becomes float16, the unit is 8 bytes, which become 4.
  */
 class Writer {
   private at: number;
@@ -329,7 +329,7 @@ class Writer {
     this.tail = new Uint8Array(upload.narrow ? 8 : 4);
   }
 
-  /** `bytes` lie at `at` in the file; only those of the upload are taken. */
+  /** `bytes` begin at `at` in the file. Only those that belong to the upload are used. */
   write(bytes: Uint8Array, at: number): void {
     const part = cut(bytes, at, this.upload.fileOffset, this.upload.bytes);
     const { buffer } = this.upload;
@@ -358,7 +358,7 @@ class Writer {
   }
 }
 
-/** Those of `bytes`, which lie at `at` in the file, that are among the `count` from `offset` on. */
+/** `bytes` begin at `at` in the file. Gives those that lie in the `count` bytes from `offset` on. */
 function cut(bytes: Uint8Array, at: number, offset: number, count: number): Uint8Array {
   const from = Math.min(Math.max(offset - at, 0), bytes.length);
   const to = Math.min(Math.max(offset + count - at, from), bytes.length);

@@ -1,4 +1,4 @@
-// A program with its weights on a device: what it takes and gives, its own session, and further ones.
+// A loaded program: its inputs and outputs, its own session, and further ones.
 
 import type { Layout } from "#wire";
 import { NibbleError } from "./errors.js";
@@ -15,12 +15,12 @@ export class LoadedModel implements Model {
   readonly inputs: readonly ValueInfo[];
   readonly outputs: readonly ValueInfo[];
   readonly constants: Readonly<Record<string, ConstantValue>>;
-  /** What errors call the inputs. */
+  /** The inputs' names in errors. */
   readonly labels: readonly string[];
   private readonly own: LoadedSession;
   private disposed = false;
 
-  /** `executor` is that of the model's own session. */
+  /** `executor` belongs to the model's own session. */
   constructor(
     readonly resources: Resources,
     executor: Executor,
@@ -95,7 +95,7 @@ function describe(
   }));
 }
 
-/** Constant methods return a value or several, each as JSON. */
+/** A constant method's value, or a list if there are several. Each is given as JSON. */
 function valueOf(values: readonly string[]): ConstantValue {
   const parsed = values.map((value) => JSON.parse(value) as ConstantValue);
   return parsed.length === 1 ? parsed[0]! : parsed;

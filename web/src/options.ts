@@ -1,10 +1,10 @@
-// What callers may write for an option, as the planner takes it.
+// Checks the options that callers give, and converts them for the planner.
 
 import * as wire from "#wire";
 import { NibbleError } from "./errors.js";
 import type { Options } from "./types.js";
 
-/** The record of all options, those that were not given among them. */
+/** The record of all options, with defaults for those that were not given. */
 export function optionsRecord(given: Options): wire.Options {
   return wire.takeOptions(given, take);
 }
@@ -38,7 +38,7 @@ function rowOf(given: unknown, index: number): wire.TuningRow {
     return typeof value === "string" ? value : wrong(errors.noText, index, field);
   };
   const range = (field: string): [number, number] => {
-    // No size is larger.
+    // A missing range means all sizes: none is larger than this.
     const { [field]: value = [0, Number.MAX_SAFE_INTEGER] } = given;
     if (Array.isArray(value) && value.length === 2 && value.every(isSize)) return value as [number, number];
     return wrong(errors.noRange, index, field);
@@ -61,7 +61,7 @@ function refuse(given: unknown, mustBe: string): never {
   return wrong(`${mustBe}, not ${typeof given === "object" ? JSON.stringify(given, plain) : String(given)}`);
 }
 
-/** Each `{}` of the sentence stands for one of `values`. */
+/** Throws the sentence, with each `{}` replaced by one of `values`. */
 function wrong(sentence: string, ...values: unknown[]): never {
   const text = values.reduce((rest: string, value) => rest.replace("{}", () => String(value)), sentence);
   throw new NibbleError("invalid_argument", text);

@@ -1,11 +1,11 @@
-// The planner: the C++ of src/ as a WebAssembly module. One instance per program, so that its memory goes with it.
+// The planner: the C++ of src/ as a WebAssembly module. Each program has an instance, which is freed with it.
 
 import * as wire from "#wire";
 import { NibbleError } from "./errors.js";
 import { System } from "./system.js";
 import type { WasmSource } from "./types.js";
 
-/** An address in the planner's memory; 0 is none. */
+/** An address in the planner's memory; 0 means none. */
 export type Address = number;
 
 export interface Exports {
@@ -39,7 +39,7 @@ export interface Exports {
 
 let ownModule: Promise<WebAssembly.Module> | undefined;
 
-/** The compiled planner; the one that lies beside this file is compiled once. */
+/** The compiled planner. The nibble.wasm beside this file is compiled only once. */
 export async function plannerModule(source?: WasmSource): Promise<WebAssembly.Module> {
   if (source instanceof WebAssembly.Module) return source;
   if (source !== undefined) return compile(source);
@@ -47,7 +47,7 @@ export async function plannerModule(source?: WasmSource): Promise<WebAssembly.Mo
   try {
     return await ownModule;
   } catch (error) {
-    ownModule = undefined; // a network may be back the next time
+    ownModule = undefined; // the network may work the next time
     throw error;
   }
 }
@@ -62,7 +62,7 @@ async function compile(source: string | URL | BufferSource): Promise<WebAssembly
     }
     const response = await fetch(url);
     if (!response.ok) throw new Error(`the server answered ${response.status} ${response.statusText}`.trimEnd());
-    // Some servers do not know the type of .wasm files, which compileStreaming() insists on.
+    // compileStreaming() needs the right content type, which some servers do not send for .wasm files.
     if (response.headers.get("content-type") === "application/wasm")
       return await WebAssembly.compileStreaming(response);
     return await WebAssembly.compile(await response.arrayBuffer());
@@ -81,11 +81,11 @@ export interface PlacedText {
 
 const encoder = new TextEncoder();
 
-/** What one program's planner knows. Its sessions are Steppers. */
+/** The planner of one program. Its sessions are Steppers. */
 export class Planner {
   private readonly exports: Exports;
   readonly program: Address;
-  /** Room for a record that is written for the planner and read at once. */
+  /** Room for a record that the planner reads immediately. */
   readonly scratch: Address;
   private currentView: DataView;
   private currentWords: Uint32Array;
@@ -127,7 +127,7 @@ export class Planner {
     return this.exports.memory.buffer.byteLength;
   }
 
-  /** The planner's memory. Growth detaches views, so they are never kept. */
+  /** The planner's memory. When it grows, old views become invalid, so do not keep them. */
   get view(): DataView {
     if (this.currentView.buffer !== this.exports.memory.buffer) this.renew();
     return this.currentView;
@@ -142,7 +142,7 @@ export class Planner {
     return new Uint8Array(this.exports.memory.buffer as ArrayBuffer, at, count);
   }
 
-  /** The first bytes of the file; gives how many the program has. */
+  /** Takes the first bytes of the file. Gives the size of the program in it. */
   head(firstBytes: Uint8Array, fileSize: number): number {
     return this.withBytes(firstBytes, (at) => {
       const range = this.call((e) => e.nibble_program_head(this.program, at, firstBytes.length, BigInt(fileSize)));
@@ -150,7 +150,7 @@ export class Planner {
     });
   }
 
-  /** The program; gives where the delegate's blob lies. */
+  /** Takes the program. Gives the file range of the delegate's blob. */
   container(program: Uint8Array, method: string): wire.FileRange {
     return this.withBytes(program, (at) =>
       this.withTexts([method], ([name]) => {
@@ -162,7 +162,7 @@ export class Planner {
     );
   }
 
-  /** The blob; gives the plan for a device. */
+  /** Takes the blob. Gives the plan for a device. */
   plan(blob: Uint8Array, profile: wire.Profile, options: wire.Options): wire.Layout {
     this.withBytes(blob, (at) => this.call((e) => e.nibble_program_blob(this.program, at, blob.length)));
     wire.writeProfile(this.view, this.scratch, profile);
@@ -174,14 +174,14 @@ export class Planner {
     return wire.readLayout(this.view, layout);
   }
 
-  /** What errors call an input, before there is a session. */
+  /** Sets an input's name for errors. Call it before there is a session. */
   nameInput(input: number, name: string): void {
     this.withTexts([name], ([text]) => {
       this.exports.nibble_program_name_input(this.program, input, text!.at, text!.bytes);
     });
   }
 
-  /** What a record of a failure says. */
+  /** The error in a failure record. */
   error(at: Address): NibbleError {
     const failure = wire.readFailure(this.view, at);
     return new NibbleError(failure.code, failure.message);
@@ -192,7 +192,7 @@ export class Planner {
     this.currentWords = new Uint32Array(this.exports.memory.buffer);
   }
 
-  /** The result of a call, which is 0 when it failed. */
+  /** Calls the planner. Throws its error if the result is 0. */
   call(run: (exports: Exports) => number): number {
     if (this.stopped) throw this.stopped;
     let result: number;
@@ -207,12 +207,12 @@ export class Planner {
     return result >>> 0;
   }
 
-  /** Frees something, unless there is nobody left to do so. */
+  /** Frees something, unless the planner has stopped. */
   free(run: (exports: Exports) => void): void {
     if (!this.stopped) run(this.exports);
   }
 
-  /** Lends the planner texts; an empty one lies nowhere. */
+  /** Puts texts into the planner's memory while `use` runs. An empty text has the address 0. */
   withTexts<T>(texts: readonly string[], use: (placed: readonly PlacedText[]) => T): T {
     return this.borrow((memory) =>
       use(texts.map((text) => (text === "" ? { at: 0, bytes: 0 } : this.place(memory, encoder.encode(text))))),
@@ -229,7 +229,7 @@ export class Planner {
     return { at, bytes: bytes.length };
   }
 
-  /** Gives what `use` takes of the planner's memory back when it is done. */
+  /** Frees the planner memory that `use` allocates when it is done. */
   private borrow<T>(use: (memory: wire.Memory) => T): T {
     const taken: Address[] = [];
     const alloc = (bytes: number): Address => {

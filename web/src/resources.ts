@@ -1,4 +1,4 @@
-// What all sessions of a model share: the plan, its weights and compiled kernels, and how state begins.
+// What all sessions of a model share: the plan, the weights, the compiled kernels and the initial state.
 
 import type { Layout } from "#wire";
 import type { CompiledPipeline, GpuDevice } from "./device.js";
@@ -9,7 +9,7 @@ const COPY_SRC = 0x4;
 const COPY_DST = 0x8;
 const STORAGE = 0x80;
 
-/** Buffers of a layout are bound, copied from and written to. */
+/** The usage of a layout's buffers: they are bound, copied from and written to. */
 export const layoutUsage = STORAGE | COPY_DST | COPY_SRC;
 
 export interface WantedBuffer {
@@ -18,7 +18,7 @@ export interface WantedBuffer {
   what: string;
 }
 
-/** Makes all of these buffers, or none. */
+/** Makes all of these buffers; if one fails, destroys the others. */
 export async function makeBuffers(device: GpuDevice, wanted: readonly WantedBuffer[]): Promise<GPUBuffer[]> {
   const made = await Promise.allSettled(wanted.map(({ bytes, usage, what }) => device.makeBuffer(bytes, usage, what)));
   const buffers = made.flatMap((one) => (one.status === "fulfilled" ? [one.value] : []));
@@ -28,7 +28,7 @@ export async function makeBuffers(device: GpuDevice, wanted: readonly WantedBuff
   throw failed.reason;
 }
 
-/** Makes some of the layout's buffers, by their numbers. */
+/** Makes the wanted buffers of the layout. Gives them by number. */
 export async function makeLayoutBuffers(
   device: GpuDevice,
   layout: Layout,
@@ -47,11 +47,11 @@ export class Resources {
   /** By the layout's numbers. */
   compiled: readonly CompiledPipeline[] = [];
   /**
-   * Copies of the state that does not begin as zeros, for later sessions: the source may be gone by then, or far away.
-   * Caches do begin as zeros, as fresh buffers do, so nothing large is here.
+   * Copies of initial state for later sessions, because the source may be gone or slow by then. State that begins as
+   * zeros, such as a KV cache, needs no copy: new buffers are zero. So nothing large is here.
    */
   private pristine = new Map<number, GPUBuffer>();
-  /** The model, and its sessions. */
+  /** How many use this: the model, and its sessions. */
   private users = 1;
 
   private constructor(
@@ -72,7 +72,7 @@ export class Resources {
     this.compiled = await Promise.all(this.layout.pipelines.map((one) => this.device.pipeline(one)));
   }
 
-  /** Remembers the state in these buffers, which no call has changed yet. */
+  /** Copies the initial state from these buffers, which no call has changed yet. */
   async keepState(buffers: readonly GPUBuffer[], notZero: ReadonlySet<number>): Promise<void> {
     this.pristine = await makeLayoutBuffers(
       this.device,
@@ -82,7 +82,7 @@ export class Resources {
     await this.copy([...this.pristine].map(([id, to]) => [buffers[id]!, to]));
   }
 
-  /** Gives state its first value, in buffers that are fresh. */
+  /** Writes the initial state into new buffers. */
   beginState(buffers: readonly GPUBuffer[]): Promise<void> {
     return this.copy([...this.pristine].map(([id, from]) => [from, buffers[id]!]));
   }
@@ -100,7 +100,7 @@ export class Resources {
     ++this.users;
   }
 
-  /** Whoever is the last gives the memory back. */
+  /** The last user's release frees the memory. */
   release(): void {
     if (--this.users > 0) return;
     for (const buffer of [...this.constants.values(), ...this.pristine.values()]) buffer.destroy();

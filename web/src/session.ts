@@ -1,4 +1,4 @@
-// One user's state of a model, and its calls, one after the other.
+// One user's state of a model. Its calls run one after the other.
 
 import type { Layout, TakenInput } from "#wire";
 import { messageOf, NibbleError } from "./errors.js";
@@ -9,7 +9,7 @@ import type { DType, Inputs, Session, Tensor, TensorData, ValueInfo } from "./ty
 
 export class LoadedSession implements Session {
   private readonly layout: Layout;
-  /** Per output of the graph: as what the caller gets it. */
+  /** Per output of the graph: the type that the caller gets. */
   private readonly hosts: readonly (DType | undefined)[];
   private last: Promise<unknown> = Promise.resolve();
   private disposed = false;
@@ -17,7 +17,7 @@ export class LoadedSession implements Session {
   constructor(
     readonly model: LoadedModel,
     private readonly executor: Executor,
-    /** What a call says once this is disposed. */
+    /** The error of calls after dispose(). */
     private readonly gone: string,
   ) {
     this.layout = model.resources.layout;
@@ -36,7 +36,7 @@ export class LoadedSession implements Session {
     if (this.disposed) return;
     this.disposed = true;
     this.executor.destroy();
-    // A call that is under way still reads what the planner told it.
+    // A running call still reads the planner's memory.
     this.last = this.last.then(() => this.executor.free());
   }
 
@@ -63,7 +63,7 @@ export class LoadedSession implements Session {
     if (this.disposed) throw new NibbleError("invalid_argument", this.gone);
   }
 
-  /** An input that the method hands through, as it was when the call began. */
+  /** A copy of an input that the method returns as an output. */
   private passThrough(given: Given, input: number): Tensor {
     return copyOf(given, this.executor.stepper.takenInput(input), this.model.inputs[input]!);
   }
@@ -79,7 +79,7 @@ export class LoadedSession implements Session {
         if (kind === "constant") return [name, { data: BigInt64Array.of(value), shape: [] }];
         if (kind === "input") return [name, passed[i]!];
         const result = results[index]!;
-        // A method may return one output of its graph several times: each is an array of its own.
+        // A method may return one output of its graph several times. Each result gets its own array.
         const isCopy = taken.has(index);
         taken.add(index);
         return [name, isCopy ? { data: result.data.slice(), shape: [...result.shape] } : result];

@@ -1,4 +1,4 @@
-// SHA-256 piece by piece, which the platform's own cannot do: weights are larger than what should be in memory at once.
+// SHA-256 piece by piece, for weights that should not be in memory at once. The platform's own cannot do this.
 
 // The first 32 bits of the fractional parts of the square and cube roots of the first primes.
 const initial = new Int32Array(8);

@@ -1,4 +1,4 @@
-// Where the bytes of a program file come from, by position.
+// Sources that give the bytes of a program file by position.
 
 import { messageOf, NibbleError } from "./errors.js";
 import { HttpSource } from "./http_source.js";
@@ -6,7 +6,7 @@ import type { ProgramSource, Source } from "./types.js";
 
 export type { ProgramSource, Source };
 
-/** Bytes that are handed on at a time where nothing else sets a measure. */
+/** How many bytes a source gives at a time. */
 const PIECE = 1 << 20;
 
 export async function openSource(from: ProgramSource, signal: AbortSignal): Promise<Source> {
@@ -21,7 +21,7 @@ export async function openSource(from: ProgramSource, signal: AbortSignal): Prom
   throw new NibbleError("invalid_argument", "a program is loaded from an address, a Blob, bytes or a Source");
 }
 
-/** Undefined for a path, which only Node can have. */
+/** Undefined for a file path, which only Node accepts. */
 function resolve(address: string | URL): URL | undefined {
   const base = (globalThis as { location?: { href: string } }).location?.href;
   try {
@@ -32,7 +32,7 @@ function resolve(address: string | URL): URL | undefined {
   }
 }
 
-/** `count` bytes, all of them. */
+/** Exactly `count` bytes, or an error. */
 export async function readAll(source: Source, offset: number, count: number, signal: AbortSignal): Promise<Uint8Array> {
   const bytes = new Uint8Array(count);
   let at = 0;

@@ -1,4 +1,4 @@
-// The planner's side of one session: it checks what a call is given, and says what the call does.
+// The planner's part of one session: it checks the inputs of a call, and plans the call.
 
 import * as wire from "#wire";
 import type { BadElement } from "./convert.js";
@@ -10,19 +10,19 @@ const noDims: number[] = [];
 
 export class Stepper {
   private readonly session: Address;
-  /** Where the inputs that the last call took lie. */
+  /** Address of the inputs that the last call accepted. */
   private taken: Address = 0;
 
   constructor(readonly planner: Planner) {
     this.session = planner.call((e) => e.nibble_session_new(planner.program));
   }
 
-  /** Nothing may be asked after this. */
+  /** The stepper cannot be used after this. */
   free(): void {
     this.planner.free((e) => e.nibble_session_free(this.session));
   }
 
-  /** Checks what a call is given; throws what the planner says against it. */
+  /** Checks the inputs of a call; throws the planner's error if it refuses them. */
   take(inputs: readonly Given[]): void {
     const { planner } = this;
     planner.withTexts(
@@ -50,19 +50,19 @@ export class Stepper {
     );
   }
 
-  /** An input as take() took it. */
+  /** An input as take() accepted it. */
   takenInput(input: number): wire.TakenInput {
     return wire.readTakenInput(this.planner.view, this.taken + input * wire.sizeofTakenInput);
   }
 
-  /** Elements of an input that the planner itself reads. */
+  /** Gives the planner the elements of an input that it reads itself. */
   setHostData(input: number, elements: Int32Array): void {
     if (elements.length === 0) return;
     const at = this.planner.call((e) => e.nibble_session_host_data(this.session, input, elements.length));
     new Int32Array(this.planner.view.buffer, at, elements.length).set(elements);
   }
 
-  /** Where the record of the next call lies, until the next call. */
+  /** Plans the call. Gives the address of its record, which is valid until the next call. */
   update(): Address {
     return this.planner.call((e) => e.nibble_session_update(this.session));
   }
@@ -73,7 +73,7 @@ export class Stepper {
     return planner.error(planner.call((e) => e.nibble_session_fault(this.session, node, position, value, site)));
   }
 
-  /** The error for an element of an input of the graph. */
+  /** The error for a bad element of a graph input. */
   badElement(input: number, { kind, position, value }: BadElement): NibbleError {
     const { planner } = this;
     const { word, integer } = numberOf(value);

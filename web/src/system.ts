@@ -1,4 +1,4 @@
-// The few system calls that the planner's C++ library links. Only the last words before an abort are of use.
+// The few system calls that the planner's C++ library needs. Only what it prints before an abort matters.
 
 const badFile = 8;
 

@@ -18,11 +18,11 @@ export interface Tensor {
   shape: number[];
 }
 
-/** Elements of an input. Plain numbers are taken as whatever the program wants, if they fit. */
+/** Elements of an input. Plain numbers are converted to the type that the program takes, if they fit. */
 export type InputData = ArrayBufferView | readonly number[] | readonly bigint[] | readonly boolean[];
 
 /**
- * An input: elements with their shape, or elements alone where at most one dimension of the input may vary; an integer
+ * An input: elements with their shape, or elements alone if at most one dimension of the input may vary. An integer
  * input is a number.
  */
 export type Input = InputData | { data: InputData; shape: readonly number[] } | number | bigint;
@@ -30,7 +30,7 @@ export type Input = InputData | { data: InputData; shape: readonly number[] } | 
 /** By name, or in order. */
 export type Inputs = Readonly<Record<string, Input>> | readonly Input[];
 
-/** What a program takes or gives. */
+/** An input or output of a program. */
 export interface ValueInfo {
   name: string;
   dtype: DType;
@@ -38,19 +38,19 @@ export interface ValueInfo {
   shape: number[];
   /** Whether dimensions may be smaller. */
   dynamic: boolean;
-  /** A plain integer, no tensor. */
+  /** A plain integer, not a tensor. */
   isInteger: boolean;
 }
 
 /** What a program's constant methods return, such as `get_vocab_size`. */
 export type ConstantValue = number | boolean | string | null | ConstantValue[];
 
-/** How far a load is. */
+/** Progress of a load. */
 export interface Progress {
   /** Bytes of weights read so far, and in all. */
   loaded: number;
   total: number;
-  /** Those of `loaded` that came from the cache. */
+  /** How many of `loaded` came from the cache. */
   cached: number;
   /** Size of the planner's memory, which weights never enter. */
   heapBytes: number;
@@ -58,17 +58,17 @@ export interface Progress {
 
 /** A GPU that `open()` has opened. */
 export interface Device {
-  /** The adapter's name, as far as the browser tells it. */
+  /** The adapter's name, as far as the browser reveals it. */
   readonly name: string;
-  /** "cpu" for software adapters, else "unknown": browsers do not tell. */
+  /** "cpu" for software adapters, else "unknown", because browsers do not say. */
   readonly kind: "cpu" | "unknown";
   readonly features: ReadonlySet<string>;
   readonly limits: GPUSupportedLimits;
   /** The WebGPU device itself. */
   readonly handle: GPUDevice;
-  /** Resolves, once, when the device is gone; every later call on it fails with this error. */
+  /** Resolves when the device is lost. Every later call on it fails with this error. */
   readonly lost: Promise<NibbleError>;
-  /** Gives the GPU back. Models on the device end with a `device_lost` error. */
+  /** Releases the GPU. Later calls of models on the device fail with a `device_lost` error. */
   destroy(): void;
 }
 
@@ -84,11 +84,11 @@ export interface Model {
   readonly heapBytes: number;
   /** Runs the program in the model's own session. */
   run(inputs: Inputs): Promise<Record<string, Tensor>>;
-  /** A further session, which shares weights and kernels and has its own state, as it is in the program. */
+  /** A further session. It shares weights and kernels, and its own state begins with the program's initial values. */
   session(): Promise<Session>;
   /**
-   * Gives the memory of its own session back, and that of the weights as soon as no other session needs them. Calls on
-   * the model that are not done yet, and later ones, fail.
+   * Frees the memory of the model's own session, and that of the weights once no other session needs them. Calls on the
+   * model that are not finished, and later ones, fail.
    */
   dispose(): void;
 }
@@ -97,18 +97,18 @@ export interface Model {
 export interface Session {
   readonly model: Model;
   /**
-   * Runs the program. Calls are made one after the other, in the order in which they came; the arrays must not change
-   * until the call is done.
+   * Runs the program. Calls run one after the other, in the order in which they were made. Do not change the arrays
+   * until the call is finished.
    */
   run(inputs: Inputs): Promise<Record<string, Tensor>>;
-  /** Gives the session's memory back. Calls that are not done yet, and later ones, fail. */
+  /** Frees the session's memory. Calls that are not finished, and later ones, fail. */
   dispose(): void;
 }
 
 export interface OpenOptions {
-  /** Where adapters come from; `navigator.gpu` if not given. In Node: `create([])` of the package `webgpu`. */
+  /** Where to request the adapter; the default is `navigator.gpu`. In Node: `create([])` of the package `webgpu`. */
   gpu?: GPU;
-  /** The adapter to use, instead of asking for one. */
+  /** The adapter to use, instead of requesting one. */
   adapter?: GPUAdapter;
   powerPreference?: GPUPowerPreference;
   forceFallbackAdapter?: boolean;
@@ -116,26 +116,26 @@ export interface OpenOptions {
 
 /** A file that can be read from any position. */
 export interface Source {
-  /** For messages. */
+  /** The file's name in errors. */
   readonly name: string;
-  /** Bytes of the file; undefined where nobody tells. */
+  /** The file's size in bytes; undefined if it is unknown. */
   readonly size: number | undefined;
-  /** How many reads may be under way at once. */
+  /** How many reads may run at the same time. */
   readonly parallel: number;
   /**
-   * Where the file can be had again, and what tells this version of it from others; `certain` if two versions never
-   * have the same tag. Without it the file is not cached.
+   * The file's address, and a tag that identifies this version of it. `certain`: two versions never have the same tag.
+   * Without `version` the file is not cached.
    */
   readonly version?: { url: string; tag: string; certain: boolean };
-  /** The bytes from `offset` on, piece by piece. Fewer than `count` only where the file ends. */
+  /** `count` bytes from `offset` on, piece by piece. Fewer only at the end of the file. */
   read(offset: number, count: number, signal: AbortSignal): AsyncIterable<Uint8Array>;
   close?(): void;
 }
 
-/** What `load()` takes: an address (in Node also a path), a file, bytes, or a source of your own. */
+/** What `load()` accepts: an address (in Node also a path), a file, bytes, or your own source. */
 export type ProgramSource = string | URL | Blob | ArrayBuffer | ArrayBufferView | Source;
 
-/** Where the planner comes from: its address, its bytes, or the compiled module. */
+/** The planner: its address, its bytes, or the compiled module. */
 export type WasmSource = string | URL | BufferSource | WebAssembly.Module;
 
 export interface Names {
@@ -144,16 +144,16 @@ export interface Names {
   outputs?: readonly string[];
 }
 
-/** Which kernel variants are the best ones on a device. */
+/** Which kernel variants are best on a device. */
 export interface Tuning {
   choices: readonly TuningChoice[];
 }
 
-/** The variant that a choice takes for shapes in a range of rows and of widths; without one, for all. */
+/** The variant that a choice selects for a range of rows and of widths. A missing range means all sizes. */
 export interface TuningChoice {
   choice: string;
   variant: string;
-  /** The least and the most. */
+  /** The smallest and the largest size. */
   rows?: readonly [number, number];
   width?: readonly [number, number];
 }
@@ -162,16 +162,16 @@ export interface LoadOptions extends Names, Options {
   device: Device;
   /** Called while weights arrive. */
   onProgress?: (progress: Progress) => void;
-  /** Ends the load; it then rejects with the signal's reason. */
+  /** Aborts the load, which then rejects with the signal's reason. */
   signal?: AbortSignal;
   /**
-   * Keeps weights that come over HTTP in the browser's Cache API, under this name; false: does not. Where there is no
-   * such API, as in Node, nothing is kept.
+   * Weights that come over HTTP are kept in the browser's Cache API, under this name (default: "nibble"). With false,
+   * or without such an API, as in Node, nothing is kept.
    */
   cache?: boolean | string;
   /**
-   * Whether weights are checked against the sha256 keys in the file. What comes from the cache always is, and so is
-   * what comes from a server that does not tell versions of a file apart; everything else only if this is true.
+   * Whether weights are checked against the sha256 keys in the file. The default is to check those from a server that
+   * does not identify versions of a file. Weights from the cache are always checked.
    */
   verify?: boolean;
   /** The planner, if not the file nibble.wasm beside this one. */

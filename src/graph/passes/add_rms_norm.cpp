@@ -1,4 +1,4 @@
-// A residual and the norm of it: the sum is read back from a register, not from memory.
+// Joins a residual sum and its norm into one op: the norm takes the sum from registers, not from memory.
 #include "graph/passes/rewrite.hpp"
 
 namespace nibble {
@@ -21,7 +21,7 @@ void add_rms_norm(Graph& graph, const PassContext& context) {
     if (!(a->shape == b->shape) || !(a->shape == sum->shape) || !(out->shape == sum->shape)) continue;
     if (a->dtype != b->dtype || a->dtype != sum->dtype || out->dtype != sum->dtype) continue;
     const ValueId outs = rewriter.add(ValueList{{add["out"], norm["out"]}});
-    // In the place of the sum, because somebody may read that before the norm.
+    // The new node takes the place of the sum, because other nodes may read the sum before the norm.
     rewriter.replace(
         *n_add,
         rewriter.make(

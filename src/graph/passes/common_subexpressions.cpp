@@ -1,4 +1,4 @@
-// Nodes that do the same with the same values, as the repeated choose_qparams of q, k and v.
+// Removes nodes that compute the same from the same values, such as the repeated choose_qparams of q, k and v.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -21,7 +21,8 @@ bool is_steady(const Rewriter& rewriter, const Graph& graph, const Node& node) {
   return all;
 }
 
-/// Outputs differ, so they are compared by what they are: a node may convert to the type of its output.
+/// Two nodes never have the same output values, so compare their dtypes and shapes: a node may convert to its output's
+/// type.
 bool same_kind(const Graph& graph, ValueId a, ValueId b) {
   if (graph.values[a].index() != graph.values[b].index()) return false;
   const auto* x = graph.tensor(a);
@@ -33,7 +34,7 @@ bool same_kind(const Graph& graph, ValueId a, ValueId b) {
 
 void common_subexpressions(Graph& graph, const PassContext& context) {
   Rewriter rewriter(graph, context);
-  // By what they do, and with which tensor first: programs have many nodes of one op, but few of one tensor.
+  // By op and first tensor: programs have many nodes of one op, but few of them read the same tensor.
   std::multimap<std::pair<std::string_view, ValueId>, std::size_t> seen;
   for (std::size_t n = 0; n < rewriter.size(); ++n) {
     const Node& node = rewriter.node(n);

@@ -1,4 +1,4 @@
-// Nodes whose results nobody reads go; of several results, those that nobody reads.
+// Removes nodes whose results nobody reads. If a node has several results, the unused ones become Null.
 #include <algorithm>
 
 #include "graph/passes/rewrite.hpp"
@@ -8,7 +8,7 @@ namespace nibble {
 void dead_values(Graph& graph, const PassContext& context) {
   Rewriter rewriter(graph, context);
   std::optional<ValueId> null;
-  // From the end: a node that goes reads no more, so that those before it may go too.
+  // From the end, because a removed node no longer reads its inputs: earlier nodes may then be unused too.
   for (std::size_t n = rewriter.size(); n-- > 0;) {
     const Node& node = rewriter.node(n);
     if (node.signature->mutates()) continue;

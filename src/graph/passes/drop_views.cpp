@@ -1,5 +1,5 @@
-// The exporter leaves views between tensors of one shape, eight in a transformer layer. Without them, what belongs
-// together stands together.
+// Removes views that keep the shape. The exporter leaves eight of them in a transformer layer. Without them, later
+// passes find their patterns.
 #include <algorithm>
 #include <array>
 
@@ -12,9 +12,10 @@ constexpr std::array<std::string_view, 6> kViews = {
     "aten.view_copy.default",  "aten.clone.default",     "dim_order_ops._clone_dim_order.default",
     "aten.alias_copy.default", "aten.squeeze_copy.dims", "aten.unsqueeze_copy.default"};
 
-/// With one size left open, or none, equal bounds mean equal live shapes: the number of elements is kept, and the sizes
-/// that are given are those of the source. (They could differ where two of the source's sizes are dynamic, but then
-/// the exporter would have to know that their product divides by what is given, which no range of sizes says.)
+/// If at most one size of the view is a SymInt, equal bounds mean equal live shapes: the view keeps the number of
+/// elements, and its other sizes are those of the source. (Live shapes could differ if two sizes of the source are
+/// dynamic. But then the exporter would have to know that their product is divisible by the fixed sizes, and no range
+/// of sizes says so.)
 bool keeps_shape(const Graph& graph, const Node& node) {
   if (node.op != "aten.view_copy.default") return true;
   const auto* list = std::get_if<ValueList>(&graph.values[node["size"]]);

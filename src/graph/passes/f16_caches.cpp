@@ -1,4 +1,4 @@
-// KV caches in half precision. Not a rewrite that keeps results as they are, so it is an option, and off.
+// Stores KV caches in half precision. This changes results, so it is an option, off by default.
 #include "graph/passes/passes.hpp"
 
 namespace nibble {
@@ -8,7 +8,7 @@ void f16_caches(Graph& graph) {
   std::vector<bool> is_other(graph.values.size());
   for (const auto& node : graph.nodes) {
     for_each_operand(graph, node, [&](ValueId v, const Arg& arg) {
-      // What ops write in place and attention reads goes by this name in all of them.
+      // All ops that write or read a KV cache name that argument so.
       (arg.name.ends_with("cache") ? is_cache : is_other)[v] = true;
     });
   }

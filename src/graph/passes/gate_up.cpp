@@ -1,5 +1,5 @@
 // The feed-forward of a Llama layer: silu(gate(x)) * up(x), where silu arrives as a sigmoid and a product. Both linears
-// become one whose epilogue does the rest, so neither wide intermediate is ever in memory.
+// become one, whose epilogue does the rest. So no wide intermediate is written to memory.
 #include "graph/passes/linears.hpp"
 
 namespace nibble {
@@ -8,7 +8,7 @@ namespace {
 constexpr std::string_view kMul = "aten.mul.Tensor";
 constexpr std::string_view kSigmoid = "aten.sigmoid.default";
 
-/// The linear whose output `v` is, if it has so many uses.
+/// The linear that makes `v`, if `v` has this many uses.
 std::optional<Linear> linear_of(const Rewriter& rewriter, const Graph& graph, ValueId v, std::size_t uses) {
   const auto n = rewriter.producer(v);
   if (!n || rewriter.uses(v) != uses || rewriter.is_output(v)) return {};
@@ -28,7 +28,7 @@ std::array<std::pair<ValueId, ValueId>, 2> either_way(const Node& product) {
   return {{{a, b}, {b, a}}};
 }
 
-/// v = g * sigmoid(g), read once.
+/// The gate, if v = g * sigmoid(g) and v has one use.
 std::optional<Gate> gate_of(const Rewriter& rewriter, const Graph& graph, ValueId v) {
   const auto product = rewriter.producer(v, kMul);
   if (!product || rewriter.uses(v) != 1 || rewriter.is_output(v)) return {};

@@ -16,9 +16,9 @@ std::optional<Linear> joinable_linear(const Rewriter& rewriter, const Graph& gra
   }
   if (weight->shape.rank() != 2 || scales->shape.rank() != 2 || !rewriter.producer(found.out)) return {};
   if (!rewriter.is_private_constant(found.weight) || !rewriter.is_private_constant(found.scales)) return {};
-  // A part's outputs are written in whole quads.
+  // Each part writes its output in whole quads (four elements).
   if (weight->shape[0] % 4 != 0) return {};
-  // Parts begin at multiples of 16 bytes, so that each is read as if it were alone.
+  // Each part must begin at a multiple of 16 bytes, so that kernels read it like a constant of its own.
   if (graph.constants[weight->constant].length % 16 != 0 || graph.constants[scales->constant].length % 16 != 0) {
     return {};
   }

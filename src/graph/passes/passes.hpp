@@ -8,11 +8,11 @@
 
 namespace nibble {
 
-/// What passes need to know about the world.
+/// What passes need to know in addition to the graph.
 struct PassContext {
-  /// Of the ops that passes make nodes of.
+  /// Finds the signature of an op, for nodes that a pass makes.
   FindSignature signature;
-  /// The most that constants may take when they are joined.
+  /// The largest size of a joined constant.
   std::uint64_t max_constant_bytes = 0;
 };
 
@@ -28,14 +28,15 @@ std::span<const Pass> passes();
 /// All passes but those named in `without`; an unknown name is an error.
 Status run_passes(Graph& graph, const PassContext& context, std::span<const std::string> without);
 
-/// `et_vk.prepack` copies a constant once, at load. Its output becomes that constant, so its bytes reach their buffer
-/// by one transfer, and what a later op writes there stays from call to call. Not optional, so not in the list.
+/// Replaces `et_vk.prepack` by its constant, so that its bytes are uploaded once. What a later op writes there stays
+/// from call to call. Always runs, so it is not in the list.
 Status fold_prepack(Graph& graph);
 
-/// Norms whose weight is more than a factor for each column. Not optional either: no kernel has them.
+/// Splits norms whose weight is not one factor per column. Always runs: no kernel supports them.
 void split_norms(Graph& graph, const PassContext& context);
 
-/// KV caches are stored in half precision: half their memory, and results that differ. Not in the list either.
+/// Stores KV caches in half precision: half their memory, and results that differ. Runs only with the option f16_cache,
+/// so it is not in the list either.
 void f16_caches(Graph& graph);
 
 void drop_views(Graph& graph, const PassContext& context);

@@ -1,4 +1,4 @@
-// What passes have in common: who produces a value and who uses it, and how nodes are replaced.
+// What passes share: who produces and who uses a value, and how nodes are replaced.
 #pragma once
 
 #include <map>
@@ -8,7 +8,7 @@
 
 namespace nibble {
 
-/// A graph as it was when this was made. Changes are collected and carried out by finish().
+/// Answers questions about a graph and collects changes to it, which finish() carries out.
 class Rewriter {
  public:
   Rewriter(Graph& graph, const PassContext& context);
@@ -17,39 +17,39 @@ class Rewriter {
   std::size_t size() const { return graph_.nodes.size(); }
   const Node& node(std::size_t n) const { return graph_.nodes[n]; }
 
-  /// The only node that writes the value, or nothing: for inputs, constants and what is written more than once.
+  /// The only node that writes the value; nothing for inputs, constants and values that are written more than once.
   std::optional<std::size_t> producer(ValueId v) const;
-  /// The producer, if it is this op and still there.
+  /// The producer, if it is a node of this op.
   std::optional<std::size_t> producer(ValueId v, std::string_view op) const;
-  /// How many arguments and outputs of the program read the value.
+  /// How many node arguments and program outputs read the value.
   std::size_t uses(ValueId v) const { return uses_[v]; }
   bool is_output(ValueId v) const { return is_output_[v] != 0; }
-  /// Nobody ever writes the value but its one producer, if it has one: it is the same whenever it is read.
+  /// Nothing but its producer, if it has one, writes the value. So every reader sees the same.
   bool is_steady(ValueId v) const;
   /// The value is a constant that no node changes.
   bool is_constant(ValueId v) const;
-  /// The only tensor that is made of its bytes, and read once: it may be joined with others and is needed no more.
+  /// A constant with one use and no other tensor on its bytes: a pass may join it.
   bool is_private_constant(ValueId v) const;
-  /// The arguments are the same number, string or list of such, or the very same value.
+  /// Whether both are the same value, or equal numbers, strings or lists of such.
   bool same(ValueId a, ValueId b) const;
   bool is_number(ValueId v, double number) const;
   bool is_null(ValueId v) const;
   bool is_removed(std::size_t n) const { return removed_[n] != 0; }
 
   ValueId add(Value value);
-  /// A constant of these constants' bytes, one after another.
+  /// A new constant that consists of the bytes of these, in order.
   ValueId join(std::span<const ValueId> constants, DType dtype, Shape shape);
-  /// A node with its arguments by name; those that are not named are Null. Errors call it `origin`, if that is given.
+  /// Makes a node with arguments by name; the others are Null. Errors call it `origin`, if given.
   Node make(std::string_view op, std::initializer_list<std::pair<std::string_view, ValueId>> args,
             std::string origin = {});
   void remove(std::size_t n) { removed_[n] = 1; }
-  /// Removes a node that nobody needs, and with it what it reads of others.
+  /// Removes an unused node and releases its uses of other values.
   void drop(std::size_t n);
-  /// Errors name the new node as they did the old one, unless it says otherwise.
+  /// Errors give the new node the name of the old one, unless it has an origin.
   void replace(std::size_t n, Node node) { graph_.nodes[n] = named_as(n, std::move(node)); }
-  /// Puts a node behind node n, of which it is a part.
+  /// Puts a node after node n. Errors give it the name of node n, unless it has an origin.
   void insert_after(std::size_t n, Node node) { inserted_.emplace(n, named_as(n, std::move(node))); }
-  /// What readers of the value read by now.
+  /// The value that replaces `v` after redirects.
   ValueId target(ValueId v) const;
   /// Every reader of `from` reads `to` from now on.
   void redirect(ValueId from, ValueId to);
@@ -68,7 +68,7 @@ class Rewriter {
   std::vector<std::uint8_t> is_input_;
   std::vector<std::uint8_t> removed_;
   std::vector<ValueId> redirected_;
-  /// How many tensors that are read are made of a constant's bytes, be it by another constant of the same name.
+  /// Per constant: how many tensors in use share its bytes (equal keys count as one constant).
   std::vector<std::uint32_t> sharers_;
   std::multimap<std::size_t, Node> inserted_;
 };

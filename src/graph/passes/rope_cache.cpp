@@ -1,4 +1,4 @@
-// Rotated keys go straight to the cache: rotation and cache write are one op, and attention reads the caches alone.
+// Rotated keys go straight to the cache: rotation and cache write become one op, and attention reads only the caches.
 #include <algorithm>
 
 #include "graph/passes/rewrite.hpp"
@@ -30,7 +30,7 @@ void rope_cache(Graph& graph, const PassContext& context) {
     if (rotation.op != kPairs && !is_halves) continue;
     const auto* outs = std::get_if<ValueList>(&graph.values[rotation["out"]]);
     if (outs == nullptr || outs->items != std::vector{query, key}) continue;
-    // Moved behind other nodes, it must still read what it read before.
+    // The rotation moves after other nodes, which must not change what it reads.
     constexpr std::string_view kRead[] = {"xq", "xk", "freqs_cos", "freqs_sin"};
     if (!std::ranges::all_of(kRead, [&](auto arg) { return rewriter.is_steady(rotation[arg]); })) continue;
 

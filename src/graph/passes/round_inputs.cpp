@@ -1,5 +1,5 @@
-// A linear with 8-bit activations rounds its input, then it is a plain one. Said as two nodes, q, k and v share the
-// rounding, and all that is done for plain linears is done for these.
+// Splits a linear with 8-bit activations into a rounding of its input and a plain linear. Then q, k and v share the
+// rounding, and the passes for plain linears apply.
 #include "graph/passes/linears.hpp"
 
 namespace nibble {

@@ -1,5 +1,5 @@
-// The exporter takes whatever a norm is multiplied with for its weight: a gate, a number, something for each row. What
-// is not one factor for each column is multiplied afterwards.
+// The exporter takes whatever multiplies a norm for its weight: a gate, a number, one factor per row. If it is not one
+// factor per column, multiply afterwards in a node of its own.
 #include <algorithm>
 
 #include "graph/passes/rewrite.hpp"
@@ -7,7 +7,7 @@
 namespace nibble {
 namespace {
 
-/// One for each of x's columns, whatever else is broadcast.
+/// Whether the weight is one factor per column of x.
 bool is_row(const Shape& weight, const Shape& x) {
   if (weight.rank() == 0 || weight.rank() > x.rank() || weight[weight.rank() - 1] != x[x.rank() - 1]) return false;
   return std::all_of(weight.begin(), weight.end() - 1, [](std::int64_t size) { return size == 1; });
