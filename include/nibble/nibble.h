@@ -96,6 +96,7 @@ NIBBLE_EXPORT bool nibble_model_run(nibble_model* model, const nibble_tensor* in
 NIBBLE_EXPORT nibble_session* nibble_model_session(nibble_model* model) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT void nibble_model_free(nibble_model* model) NIBBLE_NOEXCEPT;
 
+/* One call at a time: a second thread that comes in gets an error. Different sessions may run on different threads. */
 NIBBLE_EXPORT bool nibble_session_set_inputs(nibble_session* session, const nibble_tensor* inputs,
                                              size_t count) NIBBLE_NOEXCEPT;
 /* After set_inputs: the live shape, or the integer. */

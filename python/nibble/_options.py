@@ -12,9 +12,17 @@ from ._native import NibbleError
 
 
 def take_text(value: str, must_be: str) -> bytes:
-    if not isinstance(value, str):
+    # C takes a NUL for the end, and cannot take half of a character.
+    if not isinstance(value, str) or not _is_plain(value):
         raise _refusal(value, must_be)
     return value.encode()
+
+
+def take_path(path: str | os.PathLike) -> bytes:
+    encoded = os.fsencode(path)
+    if b"\0" in encoded:
+        raise NibbleError(f"'{path}' cannot be opened: a path may not have a NUL in it", "io")
+    return encoded
 
 
 def take_u64(value: int, must_be: str) -> int:
@@ -29,7 +37,11 @@ def take_u64(value: int, must_be: str) -> int:
 
 
 def take_flag(value: bool, must_be: str) -> int:
-    if value not in (False, True):
+    try:
+        is_flag = value in (False, True)
+    except ValueError:  # of an array, nobody knows
+        is_flag = False
+    if not is_flag:
         raise _refusal(value, must_be)
     return int(value)
 
@@ -37,7 +49,8 @@ def take_flag(value: bool, must_be: str) -> int:
 def take_names(value: Iterable[str], must_be: str) -> bytes:
     # A str is an iterable of str too, but that is never meant.
     names = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [None]
-    if not all(isinstance(name, str) for name in names):
+    # In C, a comma is between two names.
+    if not all(isinstance(name, str) and _is_plain(name) and "," not in name for name in names):
         raise _refusal(value, must_be)
     return ",".join(names).encode()
 
@@ -54,15 +67,29 @@ def take_tuning(value: str | os.PathLike | Mapping | None, must_be: str) -> byte
         return None
     if isinstance(value, (str, os.PathLike)):
         try:
-            return Path(value).read_bytes()
+            content = Path(value).read_bytes()
         except OSError as error:
             raise NibbleError(f"'{value}' cannot be read: {error.strerror}", "io") from error
+        except ValueError as error:
+            raise NibbleError(f"'{value}' cannot be read: {error}", "io") from error
+        if b"\0" in content:
+            raise NibbleError(f"'{value}' is not JSON: it has a NUL in it", "invalid_argument")
+        return content
     if not isinstance(value, Mapping):
         raise _refusal(value, must_be)
     try:
-        return json.dumps(value, default=_plain).encode()
+        return json.dumps(value, default=_plain, allow_nan=False).encode()
     except (TypeError, ValueError):
         raise _refusal(value, must_be) from None
+    except RecursionError:
+        raise NibbleError(f"{must_be}, not one so deep", "invalid_argument") from None
+
+
+def _is_plain(text: str) -> bool:
+    try:
+        return b"\0" not in text.encode()
+    except UnicodeEncodeError:
+        return False
 
 
 def _plain(value):

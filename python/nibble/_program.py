@@ -1,17 +1,19 @@
 """Models on NumPy arrays."""
 
+import contextlib
 import ctypes
 import json
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from . import _native
 from ._native import NibbleError, Tensor, check, lib
+from ._options import take_path, take_text
 
 _DTYPE_NUMBERS = {np.dtype(name): number for number, name in enumerate(_native.DTYPES)}
 _INT64 = np.iinfo(np.int64)
@@ -71,14 +73,32 @@ class _Handle:
         self._pointer = pointer
         self._what = what
         self._finalizer = weakref.finalize(self, free, pointer)
+        self._lock = threading.Lock()
+        self._users = 0
+        self._is_closed = False
 
-    def get(self) -> int:
-        if not self._finalizer.alive:
-            raise NibbleError(f"this {self._what} is closed", "invalid_argument")
-        return self._pointer
+    @contextlib.contextmanager
+    def use(self) -> Iterator[int]:
+        """The pointer, which stays valid to the end of the block: what close() frees in between is freed then."""
+        with self._lock:
+            if self._is_closed:
+                raise NibbleError(f"this {self._what} is closed", "invalid_argument")
+            self._users += 1
+        try:
+            yield self._pointer
+        finally:
+            with self._lock:
+                self._users -= 1
+                self._free_if_done()
 
     def close(self) -> None:
-        self._finalizer()
+        with self._lock:
+            self._is_closed = True
+            self._free_if_done()
+
+    def _free_if_done(self) -> None:
+        if self._is_closed and self._users == 0:
+            self._finalizer()
 
 
 def devices() -> list[DeviceInfo]:
@@ -93,7 +113,7 @@ class Device:
         """`which`: an index, a kind ("cpu", "discrete", "integrated"), a part of a name, or one of devices(); None for
         $NIBBLE_DEVICE or the best adapter."""
         selector = "" if which is None else str(which.index if isinstance(which, DeviceInfo) else which)
-        pointer = check(lib.nibble_device_open(selector.encode()))
+        pointer = check(lib.nibble_device_open(take_text(selector, "device must be text")))
         self._handle = _Handle(pointer, lib.nibble_device_free, "device")
         self.info = DeviceInfo._from_json(check(lib.nibble_device_json(pointer)))
 
@@ -104,12 +124,14 @@ class Device:
     @property
     def live_objects(self) -> int:
         """How many GPU objects this process holds, without the device's cached pipelines. For leak checks."""
-        return lib.nibble_device_live_objects(self._handle.get())
+        with self._handle.use() as device:
+            return lib.nibble_device_live_objects(device)
 
     @property
     def compiled_pipelines(self) -> int:
         """How many pipelines the device has compiled so far. Calls never compile."""
-        return lib.nibble_device_compiled_pipelines(self._handle.get())
+        with self._handle.use() as device:
+            return lib.nibble_device_compiled_pipelines(device)
 
     def close(self) -> None:
         """Releases the GPU once no model needs it."""
@@ -143,7 +165,8 @@ def load_program(
             failures.append(error)
 
     options.progress = _native.Progress(report)
-    pointer = lib.nibble_model_load(opened._handle.get(), os.fsencode(path), ctypes.byref(options))
+    with opened._handle.use() as native:
+        pointer = lib.nibble_model_load(native, take_path(path), ctypes.byref(options))
     # Read the error before anything else in this thread calls the library.
     error = None if pointer else _native.last_error()
     model = _Handle(pointer, lib.nibble_model_free, "model") if pointer else None
@@ -161,7 +184,8 @@ class Session:
 
     def __init__(self, model: "Model", name: str = "session"):
         self._inputs, self._outputs = model.inputs, model.outputs
-        pointer = check(lib.nibble_model_session(model._handle.get()))
+        with model._handle.use() as made_from:
+            pointer = check(lib.nibble_model_session(made_from))
         self._handle = _Handle(pointer, lib.nibble_session_free, name)
         self._lock = threading.Lock()
 
@@ -176,8 +200,7 @@ class Session:
         for index, value in enumerate(inputs):
             spec = self._inputs[index] if index < len(self._inputs) else None
             _fill_input(native[index], value, spec, kept)
-        with self._lock:
-            session = self._handle.get()
+        with self._lock, self._handle.use() as session:
             check(lib.nibble_session_set_inputs(session, native, len(inputs)))
             results = []
             outputs = (Tensor * len(self._outputs))()
@@ -197,8 +220,8 @@ class Session:
     @property
     def states(self) -> tuple[State, ...]:
         """The tensors that the session keeps from call to call."""
-        with self._lock:
-            states = json.loads(check(lib.nibble_session_states_json(self._handle.get())))
+        with self._lock, self._handle.use() as session:
+            states = json.loads(check(lib.nibble_session_states_json(session)))
         return tuple(
             State(state["role"], np.dtype(state["dtype"]), tuple(state["shape"]), state["row_axis"], state["rows"])
             for state in states
@@ -228,16 +251,18 @@ class Model:
 
     def _specs(self, count_of, fill) -> tuple[TensorSpec, ...]:
         specs = []
-        for index in range(count_of(self._handle.get())):
-            tensor = Tensor()
-            check(fill(self._handle.get(), index, tensor))
-            specs.append(TensorSpec._from_native(tensor))
+        with self._handle.use() as model:
+            for index in range(count_of(model)):
+                tensor = Tensor()
+                check(fill(model, index, tensor))
+                specs.append(TensorSpec._from_native(tensor))
         return tuple(specs)
 
     @property
     def constants(self) -> dict:
         """What the program's constant methods return, by name, such as {"get_vocab_size": 32000}."""
-        return json.loads(check(lib.nibble_model_constants_json(self._handle.get())))
+        with self._handle.use() as model:
+            return json.loads(check(lib.nibble_model_constants_json(model)))
 
     def run(self, *inputs):
         """Runs the program in the model's own session: see Session.run()."""

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "api/kept_constants.hpp"
 #include "api/load_blob.hpp"
 #include "api/profile_json.hpp"
 #include "api/session.hpp"
@@ -39,25 +40,17 @@ Status load_graph(const Device& device, Graph graph, MethodSignature signature, 
   return {};
 }
 
-bool has_state(const Layout& layout) {
-  return std::ranges::any_of(layout.uploads,
-                             [&](const Upload& u) { return layout.buffers[u.buffer].role == BufferRole::state; });
+/// The constants that sessions begin with.
+std::vector<std::uint32_t> states_of(const Layout& layout) {
+  std::vector<std::uint32_t> constants;
+  for (const auto& upload : layout.uploads) {
+    if (layout.buffers[upload.buffer].role == BufferRole::state) constants.push_back(upload.constant);
+  }
+  return constants;
 }
 
-/// The source for sessions without initial state.
-class NoConstants final : public ConstantSource {
- public:
-  Result<std::span<const std::byte>> open(std::uint32_t constant) override {
-    return fail(ErrorCode::internal, "constant {} is wanted after the program was closed", constant);
-  }
-  void consumed(std::uint32_t, std::uint64_t) override {}
-  void close(std::uint32_t) override {}
-};
-
 Result<std::shared_ptr<SessionImpl>> make_session(const std::shared_ptr<const ModelImpl>& model) {
-  NoConstants none;
-  ConstantSource& source = model->constants != nullptr ? *model->constants : none;
-  return SessionImpl::make(model, source);
+  return SessionImpl::make(model, *model->constants);
 }
 
 }  // namespace
@@ -87,12 +80,12 @@ Result<Model> Model::load(const Device& device, const std::string& path, const L
   TRY_ASSIGN(auto mapped, MappedFile::open(path));
   auto file = std::make_shared<const MappedFile>(std::move(mapped));
   TRY_ASSIGN(auto program, read_program(file->bytes(), options.method));
-  auto constants = std::make_shared<FileConstants>(file, program.graph.constants);
+  auto constants = std::make_unique<FileConstants>(file, program.graph.constants);
 
   auto model = std::make_shared<ModelImpl>();
   model->constant_methods = std::move(program.constant_methods);
   TRY(load_graph(device, std::move(program.graph), std::move(program.signature), *constants, options, *model));
-  if (has_state(model->resources->plan()->layout())) model->constants = std::move(constants);
+  TRY_ASSIGN(model->constants, KeptConstants::make(*constants, states_of(model->resources->plan()->layout())));
   return Internals::make<Model>(std::move(model));
 }
 

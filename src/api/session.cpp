@@ -16,7 +16,19 @@ Result<std::shared_ptr<SessionImpl>> SessionImpl::make(std::shared_ptr<const Mod
   return self;
 }
 
+Result<SessionImpl::Turn> SessionImpl::take_turn() {
+  if (busy_.exchange(true)) {
+    return fail(ErrorCode::invalid_argument, "another thread is using this session: give each thread its own");
+  }
+  return Turn(&busy_);
+}
+
 Status SessionImpl::set_inputs(std::span<const HostTensor> inputs) {
+  TRY_ASSIGN(const auto turn, take_turn());
+  return set(inputs);
+}
+
+Status SessionImpl::set(std::span<const HostTensor> inputs) {
   TRY(executor->set_inputs(inputs));
   auto status = keep_inputs(inputs);
   if (!status) executor->clear_inputs();
@@ -59,6 +71,11 @@ std::int64_t SessionImpl::output_int(std::size_t output) const {
 }
 
 Status SessionImpl::execute(std::span<const HostOutput> outputs) {
+  TRY_ASSIGN(const auto turn, take_turn());
+  return finish(outputs);
+}
+
+Status SessionImpl::finish(std::span<const HostOutput> outputs) {
   TRY(take_outputs(outputs));
   TRY(executor->execute(graph_outputs_));
   finish_outputs(outputs);
@@ -66,6 +83,7 @@ Status SessionImpl::execute(std::span<const HostOutput> outputs) {
 }
 
 Result<std::vector<DispatchTime>> SessionImpl::profile(std::span<const HostOutput> outputs) {
+  TRY_ASSIGN(const auto turn, take_turn());
   TRY(take_outputs(outputs));
   TRY_ASSIGN(auto times, executor->profile(graph_outputs_));
   finish_outputs(outputs);
@@ -82,7 +100,8 @@ std::vector<StateInfo> SessionImpl::states() const {
 }
 
 Result<std::vector<HostArray>> SessionImpl::run(std::span<const HostTensor> inputs) {
-  TRY(set_inputs(inputs));
+  TRY_ASSIGN(const auto turn, take_turn());
+  TRY(set(inputs));
   std::vector<HostArray> results;
   std::vector<HostOutput> outputs;
   for (std::size_t i = 0; i < signature().outputs.size(); ++i) {
@@ -103,7 +122,7 @@ Result<std::vector<HostArray>> SessionImpl::run(std::span<const HostTensor> inpu
     }
     outputs.push_back({result.dtype, result.data.get(), result.bytes});
   }
-  TRY(execute(outputs));
+  TRY(finish(outputs));
   return results;
 }
 

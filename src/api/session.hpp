@@ -1,6 +1,7 @@
 // What the handles of nibble.hpp point to.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -22,8 +23,8 @@ struct ModelImpl {
   std::shared_ptr<const gpu::ModelResources> resources;
   std::shared_ptr<const Boundary> boundary;
   std::vector<ConstantMethod> constant_methods;
-  /// The initial values of a session's mutable buffers; null if there are none.
-  std::shared_ptr<ConstantSource> constants;
+  /// What sessions begin with; null for those who bring their own, see load_blob().
+  std::unique_ptr<ConstantSource> constants;
 };
 
 /// Maps the method's inputs and outputs to the graph's. One call at a time.
@@ -49,11 +50,23 @@ struct SessionImpl {
     gpu::HostMemory memory;
   };
 
+  /// While it lives, no other thread gets in.
+  struct Leave {
+    void operator()(std::atomic<bool>* busy) const { busy->store(false); }
+  };
+  using Turn = std::unique_ptr<std::atomic<bool>, Leave>;
+
   const MethodSignature& signature() const { return model->boundary->signature(); }
+  Status set(std::span<const HostTensor> inputs);
+  Status finish(std::span<const HostOutput> outputs);
   Status keep_inputs(std::span<const HostTensor> inputs);
   Status take_outputs(std::span<const HostOutput> outputs);
   void finish_outputs(std::span<const HostOutput> outputs) const;
 
+  /// Begins a call, or says that another thread is in one.
+  Result<Turn> take_turn();
+
+  std::atomic<bool> busy_ = false;
   std::vector<HostOutput> graph_outputs_;
   std::vector<Kept> kept_;  ///< per input; used only if an output returns it
 };

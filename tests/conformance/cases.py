@@ -6,6 +6,7 @@ from conformance import (
     embedding_cases,
     linear_cases,
     llm_cases,
+    long_cases,
     memory_cases,
     minilm_cases,
     move_cases,
@@ -22,6 +23,7 @@ ALL = [
     *memory_cases.ALL,
     *move_cases.ALL,
     *attention_cases.ALL,
+    *long_cases.ALL,
     *embedding_cases.LARGE,
     *llm_cases.EVERYDAY,
 ]

@@ -3,11 +3,11 @@
 import pytest
 
 import nibble
-from conformance import op_cases
+from conformance import long_cases, op_cases
 from conformance.programs import every_route
 
 
-@every_route(op_cases.ALL)
+@every_route([*op_cases.ALL, *long_cases.ALL])
 def test_program_gives_what_torch_gives(name, route, program):
     exported = program(name)
     exported.check_calls(exported.open(route))

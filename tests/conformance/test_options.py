@@ -5,6 +5,7 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import nibble
@@ -106,6 +107,31 @@ def test_wrong_value_is_refused(options, sentence):
     with pytest.raises(nibble.NibbleError, match=f"^{re.escape(sentence)}$") as error:
         nibble.load("model.pte", **options)
     assert error.value.code == ("io" if "no-such" in sentence else "invalid_argument")
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        ({"tuning": "no\0such.json"}, "cannot be read: embedded null byte"),
+        ({"tuning": {"choices": [float("nan")]}}, "tuning must be an object with a list of choices, not"),
+        ({"method": "forward\0junk"}, "not 'forward\\x00junk'"),
+        ({"method": "\ud800"}, "not '\\ud800'"),
+        ({"device": "0\0zz"}, "device must be text, not '0\\x00zz'"),
+        ({"variants": {"product": "tile,move=walk"}}, "not ['product=tile,move=walk']"),
+        ({"without_passes": ["views,gate_up"]}, "not ['views,gate_up']"),
+        ({"f16_cache": np.array([1, 2])}, "not array([1, 2])"),
+    ],
+)
+def test_what_c_would_misread_is_refused(options, part):
+    with pytest.raises(nibble.NibbleError) as error:
+        nibble.load("model.pte", **options)
+    assert part in str(error.value)
+
+
+def test_path_with_a_nul_is_refused():
+    with pytest.raises(nibble.NibbleError, match="may not have a NUL in it") as error:
+        nibble.load("model.pte\0junk")
+    assert error.value.code == "io"
 
 
 def test_python_and_c_lay_the_options_out_alike(program):

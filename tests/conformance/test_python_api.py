@@ -1,5 +1,6 @@
 """The Python package by itself: loading, errors, sessions, quantizing and exporting."""
 
+import shutil
 import threading
 
 import numpy as np
@@ -58,6 +59,42 @@ def test_models_share_an_open_device(program, device_name):
                 assert np.array_equal(one([[1, 2]]), other([[1, 2]]))
     with pytest.raises(nibble.NibbleError, match="this device is closed"):
         nibble.load(path, device)
+
+
+@pytest.mark.parametrize("name", ["state_accumulates", "state_is_replaced"])
+def test_sessions_do_not_need_the_file_after_the_load(name, program, tmp_path):
+    path = tmp_path / "model.pte"
+    exported = program(name)
+    shutil.copy(exported.path, path)
+    model = nibble.load(path)
+    path.write_bytes(b"")
+    for session in (model.session(), model.session()):
+        for inputs, expected in exported.calls():
+            result = session(*inputs)
+            exported.check(result if isinstance(result, tuple) else (result,), expected)
+
+
+def test_close_on_one_thread_is_an_error_on_others(program):
+    """And no crash: what they use is freed when they are done."""
+    path = program("q4_dynamic_length").path
+    for _ in range(10):
+        model = nibble.load(path)
+        errors = []
+
+        def work(model=model, errors=errors):
+            try:
+                while True:
+                    model.session()
+            except nibble.NibbleError as error:
+                errors.append(str(error))
+
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        model.close()
+        for thread in threads:
+            thread.join()
+        assert errors == ["this model is closed"] * 3
 
 
 def test_unknown_device_is_an_error_with_all_names(program):

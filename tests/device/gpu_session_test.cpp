@@ -262,6 +262,28 @@ TEST_F(SessionTest, a_model_runs_in_a_session_of_its_own) {
   EXPECT_EQ(wrong, 0);
 }
 
+TEST_F(SessionTest, a_second_thread_in_a_session_gets_an_error) {
+  Session& shared = session(embedding());
+  const Ids ids{3, 49};
+  const auto input = tensor(DType::i64, {1, 2}, ids);
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong = 0;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 100; ++i) {
+        auto outputs = shared.run({&input, 1});
+        if (outputs ? outputs->front().shape != Shape{1, 2, kWidth}
+                    : outputs.error().message != "another thread is using this session: give each thread its own") {
+          ++wrong;
+        }
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_TRUE(are_rows(*rows(ids), ids)) << "the next call is right";
+}
+
 TEST_F(SessionTest, sessions_run_on_many_threads) {
   session(embedding());
   std::vector<std::thread> threads;

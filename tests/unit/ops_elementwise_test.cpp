@@ -3,8 +3,8 @@
 
 #include <set>
 
-#include "ops/registry.hpp"
 #include "ops/elementwise/strides.hpp"
+#include "ops/registry.hpp"
 #include "support/planning.hpp"
 
 namespace nibble {

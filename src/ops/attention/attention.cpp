@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "ops/attention/cache.hpp"
 #include "ops/families.hpp"
@@ -53,15 +54,23 @@ struct Split {
   std::uint32_t step;       ///< keys at a time
   std::uint32_t part_keys;  ///< with fewer keys a part is not worth its merge
   bool sums_in_result;      ///< the result holds sums on the way, so it must be float32
+  std::uint32_t rounds;     ///< of a thread's loops for each step, and for each vec4 of a row in it
+  std::uint32_t quad_rounds;
+
+  /// Keys that one part may have.
+  std::uint32_t max_part_keys(const DeviceProfile& profile, std::uint32_t quads) const {
+    if (profile.kind != AdapterKind::cpu) return std::numeric_limits<std::uint32_t>::max();
+    return std::max(1U, DeviceProfile::kMaxRounds / (rounds + quad_rounds * quads)) * step;
+  }
 };
 constexpr std::array<Split, std::size(kVariants)> kSplits{
-    {{128, 8, 16, true}, {128, 8, 16, true}, {512, 64, 64, false}}};
+    {{128, 8, 16, true, 2, 2}, {128, 8, 16, true, 2, 2}, {512, 64, 64, false, 700, 1}}};
 
 constexpr std::uint32_t kDirect = 1;  // keys are not split, and rows can be written by themselves
 
 constexpr Variant kKeys[] = {
     Variant("whole", {.traits = kDirect}, {}, {}, {}, "there are rows enough to fill the device"),
-    Variant("parts", {}, {}, {}, {}, "keys are cut into parts that a second dispatch merges"),
+    Variant("parts", {.none_of = kDirect}, {}, {}, {}, "keys are cut into parts that a second dispatch merges"),
 };
 
 constexpr Choice kAttentionChoice{"attention", kVariants};
@@ -102,12 +111,13 @@ Status run_merge(Lowering& op, const Attention& a, const Scratch& parts) {
                       .overrides = {{"ALIGNED", flag(is_aligned(a))}}});
 }
 
-/// Cuts the keys of this call into parts, as few as fill the device.
-void split_keys(wgsl::AttentionParams& p, const Split& split, std::uint32_t tile) {
+/// Cuts the keys of this call into parts, as few as fill the device and are short enough.
+void split_keys(wgsl::AttentionParams& p, const Split& split, std::uint32_t tile, std::uint32_t max_part_keys) {
   p.tiles = narrow((Size(p.rows) * p.group).div_up(tile).unchecked());
   const std::uint64_t tiles = std::max<std::uint64_t>(1, std::uint64_t{p.batch} * p.key_heads * p.tiles);
   const auto most = std::max<std::uint64_t>(1, p.keys / split.part_keys);
-  const auto parts = std::clamp<std::uint64_t>(split.units / tiles, 1, most);
+  const auto parts =
+      std::max(std::clamp<std::uint64_t>(split.units / tiles, 1, most), Size(p.keys).div_up(max_part_keys).unchecked());
   p.part_keys = narrow(Size(p.keys).div_up(parts).align_up(split.step).unchecked());
   p.parts = std::max(1U, narrow(Size(p.keys).div_up(std::max(1U, p.part_keys)).unchecked()));
 }
@@ -155,19 +165,24 @@ Status attend(Lowering& op, Attention& a, std::optional<Number> scale) {
   const auto most_rows = Size::of(op.bound(a.query)).unchecked() / p.size;
   // Where there are none, nothing runs, whatever is chosen.
   Extent rows = op.extent(std::uint64_t{std::max(1U, p.rows)} * p.group, most_rows, {&a.query});
-  if (op.is_fixed(a.key)) rows.least = std::min<std::uint64_t>(rows.now, p.group);
+  if (op.is_fixed(a.key) && a.axes.heads == kCacheAxes.heads) rows.least = std::min<std::uint64_t>(rows.now, p.group);
   const Variant& variant = op.choose(kAttentionChoice, {.rows = rows, .width = {p.size}});
   const Split& split = kSplits[static_cast<std::size_t>(&variant - kVariants)];
-  split_keys(p, split, variant.tile.rows);
-  const auto most_parts = static_cast<std::uint64_t>(op.bound(a.key)[a.axes.rows]) / split.part_keys;
+  const auto max_part_keys = split.max_part_keys(op.profile(), p.quads);
+  split_keys(p, split, variant.tile.rows, max_part_keys);
+  const auto most_keys = static_cast<std::uint64_t>(op.bound(a.key)[a.axes.rows]);
+  const auto most_parts = most_keys / split.part_keys;
   const bool is_direct = writes_result(a, split);
   const Variant& keys =
       op.choose(kKeysChoice, Facts{}.trait(kDirect, is_direct && p.parts == 1, is_direct && most_parts >= 2));
   if (&keys == kKeys) return run_rows(op, a, variant, op.write("result", a.out));
-  // Calls in parts have at most `units` tiles and parts.
+  // Calls in parts have at most `units` tiles and parts, but where no part may have all keys.
   const auto in_parts = std::min((Size(most_rows) * std::max<std::uint64_t>(1, most_parts)).unchecked(),
                                  std::uint64_t{split.units} * variant.tile.rows);
-  TRY_ASSIGN(const auto scratch, op.scratch(Size(std::max(in_parts, is_direct ? 0 : most_rows)) * (p.quads + 1) * 16));
+  const auto least_parts = Size(most_keys).div_up(max_part_keys).unchecked();
+  const auto always =
+      is_direct && least_parts <= 1 ? Size(0) : Size(most_rows) * std::max<std::uint64_t>(1, least_parts);
+  TRY_ASSIGN(const auto scratch, op.scratch(Size(std::max(in_parts, always.unchecked())) * (p.quads + 1) * 16));
   TRY(run_rows(op, a, variant, scratch.write("result", Elem::f32)));
   return run_merge(op, a, scratch);
 }

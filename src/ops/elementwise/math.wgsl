@@ -110,7 +110,8 @@ fn floor_quotient(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> {
 
 fn floor_quotient_of_ints(a: vec4<i32>, b: vec4<i32>) -> vec4<i32> {
   let q = a / b;
-  return select(q, q - 1, (a % b != vec4<i32>()) & ((a < vec4<i32>()) != (b < vec4<i32>())));
+  // Not a % b: where WGSL becomes GLSL, that is anything for negative numbers.
+  return select(q, q - 1, (a - q * b != vec4<i32>()) & ((a < vec4<i32>()) != (b < vec4<i32>())));
 }
 
 // C's pow: of negative numbers where the exponent is whole, of zeros, infinities and NaN.

@@ -25,6 +25,7 @@ Status multiply_matrices(Lowering& op, const Tensor& self, const Columns& mat2, 
   // Elements are counted in 32 bits, which op.read() checks; so are rows and columns then.
   Product p{.rows = op.extent(narrow(rows), narrow(op.bound(self)[rank - 2]), {&self}),
             .varies = op.varies({&mat2}),
+            .max_depth = static_cast<std::uint64_t>(op.bound(self)[rank - 1]),
             .weights = Weights::columns,
             .x = op.read("x", self)};
   auto& params = p.params;
@@ -67,8 +68,8 @@ Status bmm(Lowering& op, const Float<Tensor>& self, const Float<Columns>& mat2, 
 
 Status addmm(Lowering& op, const Float<Tensor>& self, const Float<Tensor>& mat1, const Float<Columns>& mat2,
              const Number& beta, const Number& alpha, Float<Out>& out) {
-  // With beta 0, self does not count, not even where it is infinite or no number.
-  const auto addend = beta.value == 0 ? std::nullopt : std::optional<Tensor>(self);
+  // With beta 0, self does not count, not even where it is infinite or no number: the kernel sees to it too.
+  const auto addend = beta.value == 0 && !beta.is_live ? std::nullopt : std::optional<Tensor>(self);
   return multiply_matrices(op, mat1, mat2, 2, addend, static_cast<float>(beta.value), static_cast<float>(alpha.value),
                            out);
 }

@@ -5,11 +5,13 @@
 namespace nibble::ops {
 namespace {
 
-constexpr std::uint32_t kWords = 1;  // 4-bit weights are read by whole words: 32 nibbles, all of one group
-constexpr std::uint32_t kFlat = 2;   // float16 rows that are no whole quads: one thread must make what lies in a word
-constexpr std::uint32_t kAligned = 4;
+constexpr std::uint32_t kWords = 1;   // 4-bit weights are read by whole words: 32 nibbles, all of one group
+constexpr std::uint32_t kFlat = 2;    // float16 rows that are no whole quads: one thread must make what lies in a word
+constexpr std::uint32_t kDeep = 4;    // one thread may not go along a whole row of x
+constexpr std::uint32_t kJoined = 8;  // several sections
+constexpr std::uint32_t kAligned = 1;
 constexpr When kByWords{.traits = kWords, .none_of = kFlat};
-constexpr When kByRows{.none_of = kFlat};
+constexpr When kByRows{.none_of = kFlat | kDeep};
 
 // On a CPU adapter there is no barrier, and as much in registers as there is to share, as each lane's loads are what
 // costs; a workgroup is one vector of lanes, so that few rows still make work for all cores. There linear_q4's tile of
@@ -24,11 +26,11 @@ constexpr Variant kVariants[] = {
             "x is loaded once for 16 columns"),
     Variant("registers", kByRows, {Adapters::cpu}, {4, 16, 8}, &wgsl::product,
             "20 loads for 256 multiplications, with no barrier"),
-    Variant("row", kByRows, {.adapters = Adapters::gpu, .max_rows = 4}, {1, 4, 64}, &wgsl::product_row,
+    Variant("row", {.none_of = kFlat}, {.adapters = Adapters::gpu, .max_rows = 4}, {1, 4, 64}, &wgsl::product_row,
             "the weights are read once, in runs of memory, by as many lanes as there are"),
     Variant("tile", kByRows, {Adapters::gpu}, {32, 64, 128}, &wgsl::product_tile,
             "weights and x are shared through workgroup memory"),
-    Variant("flat", {}, {}, {}, &wgsl::product_flat,
+    Variant("flat", {.none_of = kJoined}, {}, {}, &wgsl::product_flat,
             "any adapter: four neighbours of the result, whatever rows they belong to"),
 };
 
@@ -111,8 +113,18 @@ Status multiply(Lowering& op, Product p) {
   if (p.varies) facts.width = {facts.width.now, 0, When::kAny};
   facts.trait(kWords, has_words, p.varies && is_q4(p.weights));
   facts.trait(kFlat, p.results[0]->format.elem == Elem::f16 && !quads.results, false);
+  // The tile takes two rounds for four of the depth, a gated product does all twice.
+  const auto is_deep = [&](std::uint64_t depth) {
+    return op.profile().kind == AdapterKind::cpu && depth * (p.is_gated ? 2 : 1) > DeviceProfile::kMaxRounds;
+  };
+  facts.trait(kDeep, is_deep(p.params.depth), p.varies && is_deep(p.max_depth));
+  facts.trait(kJoined, p.sections > 1, false);
   const auto& v = op.choose(kProduct, facts);
   const bool is_flat = v.shader == &wgsl::product_flat;
+  if (is_flat && is_deep(p.params.depth)) {
+    return op.fail("the depth is {}, but on this device it may be {} at most where rows of float16 results share words",
+                   p.params.depth, DeviceProfile::kMaxRounds);
+  }
   const bool is_words = v.shader == &wgsl::linear_q4;
   const bool is_row = v.shader == &wgsl::product_row;
   const bool by_words = is_words || (is_row && has_words && !p.varies);
@@ -174,6 +186,7 @@ Result<Product> product_of(Lowering& op, const Tensor& x, const Tensor& weight, 
   Product p;
   TRY_ASSIGN(p.params.rows, narrow(op, rows, x.arg));
   p.params.depth = narrow(depth);
+  p.max_depth = static_cast<std::uint64_t>(op.bound(x)[x.rank() - 1]);
   p.rows = op.extent(p.params.rows, most.unchecked(), {&x});
   p.varies = op.varies({&weight});
   p.x = op.read("x", x);

@@ -15,6 +15,7 @@ struct Product {
   wgsl::ProductParams params{.batches = 1, .group_size = 1, .alpha = 1, .beta = 1, .addend_column = 1};
   Extent rows{};
   bool varies = false;  ///< depth and columns are not those of a constant
+  std::uint64_t max_depth = 0;
   Weights weights = Weights::rows;
   BufferArg x{};
   BufferArg weight{};

@@ -58,7 +58,8 @@ fn epilogue(v: vec4<f32>, row: u32, column: u32) -> vec4<f32> {
   let step = params.addend_column;
   let addend = vec4<f32>(load_addend(i), load_addend(i + step), load_addend(i + 2u * step),
                          load_addend(i + 3u * step));
-  return params.alpha * v + params.beta * addend;
+  // By zero, an infinite addend would be no number.
+  return params.alpha * v + select(params.beta * addend, vec4<f32>(), params.beta == 0.0);
 }
 
 // A store writes up to four elements from element i of a section's result on.

@@ -6,8 +6,15 @@ fn weight_quad(i: u32, k: u32, column: u32) -> vec4<f32> {
     if (WEIGHT_QUADS == 1u) {
       v = load4_weight(i >> 2u);
     } else {
-      for (var j = 0u; j < min(params.weight_pitch - column, 4u); j++) {
-        v[j] = load_weight(i + j);
+      v.x = load_weight(i);
+      if (column + 1u < params.weight_pitch) {
+        v.y = load_weight(i + 1u);
+      }
+      if (column + 2u < params.weight_pitch) {
+        v.z = load_weight(i + 2u);
+      }
+      if (column + 3u < params.weight_pitch) {
+        v.w = load_weight(i + 3u);
       }
     }
   }

@@ -5,8 +5,15 @@ fn weight_quad(i: u32, k: u32) -> vec4<f32> {
   if (WEIGHT_QUADS == 1u) {
     v = load4_weight(i >> 2u);
   } else {
-    for (var j = 0u; j < min(params.depth - k, 4u); j++) {
-      v[j] = load_weight(i + j);
+    v.x = load_weight(i);
+    if (k + 1u < params.depth) {
+      v.y = load_weight(i + 1u);
+    }
+    if (k + 2u < params.depth) {
+      v.z = load_weight(i + 2u);
+    }
+    if (k + 3u < params.depth) {
+      v.w = load_weight(i + 3u);
     }
   }
   return v;

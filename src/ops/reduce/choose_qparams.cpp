@@ -34,7 +34,8 @@ Result<Shape> blocks(const Lowering& op, const Tensor& input, const LiveInts& bl
 
 // A workgroup makes four rows, because the results of four are stored as one; a quarter of its threads folds each.
 constexpr Variant kVariants[] = {
-    Variant("vector", {}, {Adapters::cpu}, {4, 1, 32}, {}, "a CPU adapter runs the threads of a quarter as one vector"),
+    Variant("vector", {.max_width = 8 * DeviceProfile::kMaxRounds}, {Adapters::cpu}, {4, 1, 32}, {},
+            "a CPU adapter runs the threads of a quarter as one vector"),
     Variant("group", {}, {}, {4, 1, 256}, {}, "neighbouring lanes read neighbouring elements"),
 };
 constexpr Choice kQparams{"choose_qparams", kVariants};
@@ -65,7 +66,12 @@ Status choose_qparams_affine(Lowering& op, const Float<Tensor>& input, std::stri
   const std::int64_t width = rows == 0 ? 0 : input.numel() / rows;
   const wgsl::ChooseQparamsParams params{narrow(rows), narrow(width), static_cast<float>(low), static_cast<float>(high),
                                          eps ? static_cast<float>(eps->value) : std::numeric_limits<float>::min()};
-  const auto& tile = op.choose(kQparams, {}).tile;
+  Size most_width = 1;
+  for (std::size_t i = 0; i < input.rank(); ++i) {
+    if (block_size[i] != 1) most_width = most_width * Size::from_signed(op.bound(input)[i]);
+  }
+  const Facts facts{.rows = {}, .width = op.extent(narrow(width), most_width.unchecked(), {&input})};
+  const auto& tile = op.choose(kQparams, facts).tile;
   return op.dispatch({.shader = wgsl::choose_qparams,
                       .bind = {op.read("source", input), op.write("scale", scale), op.write("zero_point", zero)},
                       .params = params,

@@ -27,12 +27,20 @@ void append(wgsl::FoldParams& params, std::size_t side, std::uint32_t size, std:
 // A line shorter than this is not shared.
 constexpr std::uint32_t kShortest = 256;
 
+/// As few parts as threads can fold: four elements of a run take a round, each one of several dimensions as many as
+/// there are, and one.
+Size fewest_parts(std::uint64_t width, std::uint64_t rank) {
+  const auto rounds = rank <= 1 ? Size(width).div_up(4) : Size(width) * (rank + 1);
+  return std::max<std::uint64_t>(1, rounds.div_up(DeviceProfile::kMaxRounds).unchecked());
+}
+
 // One thread merges the parts of a line, so a line is cut into as many parts as each of them has elements, at most.
 std::uint32_t parts_of(const wgsl::FoldParams& params, std::uint32_t wanted) {
   if (params.lines == 0 || params.width < kShortest) return 1;
   std::uint64_t parts = 1;
   while (4 * parts * parts <= params.width) parts *= 2;
-  return narrow(std::clamp<std::uint64_t>(wanted / params.lines, 1, parts));
+  return narrow(std::max(std::clamp<std::uint64_t>(wanted / params.lines, 1, parts),
+                         fewest_parts(params.width, params.rank[1]).unchecked()));
 }
 
 Kernel kernel_of(const Shader& shader, const wgsl::FoldParams& params, const Fold& f, std::uint64_t threads) {
@@ -73,7 +81,8 @@ Lines lines_of(const Lowering& op, const Tensor& self, const DimSet& is_folded) 
   const auto extent = [&](std::size_t side) {
     return op.extent(now[side], most[side].valid() ? most[side].unchecked() : When::kAny, {&self});
   };
-  return {params, extent(0), extent(1)};
+  const auto folded_dims = std::ranges::count(std::span(is_folded).first(self.rank()), true);
+  return {params, extent(0), extent(1), static_cast<std::size_t>(folded_dims)};
 }
 
 void add_states(Kernel& kernel, const Fold& f) {
@@ -88,7 +97,8 @@ Status fold(Lowering& op, const Tensor& self, Lines& lines, const Fold& f, const
   // elements where there are several.
   const auto sixteenths = (Size(lines.count.most) * lines.width.most).div_up(16);
   const auto shared = sixteenths.fits(tile.rows) ? sixteenths.unchecked() : tile.rows;
-  TRY(op.scratch(Size(std::max(lines.count.most, shared)) * (4 * std::uint64_t{f.lanes})));
+  const auto always = Size(lines.count.most) * fewest_parts(lines.width.most, lines.folded);
+  TRY(op.scratch(Size(std::max(always.unchecked(), shared)) * (4 * std::uint64_t{f.lanes})));
   Kernel kernel = kernel_of(wgsl::fold, params, f, (Size(params.lines) * params.parts).unchecked());
   kernel.bind.push_back(op.read("source", self));
   return op.dispatch(kernel);

@@ -22,6 +22,7 @@ struct Lines {
   wgsl::FoldParams params;
   Extent count;
   Extent width;
+  std::size_t folded = 0;  ///< dimensions; a line may have fewer, where they are one run
 };
 
 Lines lines_of(const Lowering& op, const Tensor& self, const DimSet& is_folded);

@@ -10,7 +10,10 @@ constexpr std::uint32_t kQuads = 1;    // a line is a run of whole vec4s
 constexpr std::uint32_t kSingles = 2;  // the result can be stored one by one: in float16 two lines may share a word
 constexpr std::uint32_t kStates = 4;   // states are wanted afterwards
 
-constexpr When kAtOnce{.traits = kQuads, .none_of = kStates};
+// A thread goes round twice for four elements, or once for four and then once for each.
+constexpr When kByThread{.max_width = 2 * DeviceProfile::kMaxRounds, .traits = kQuads, .none_of = kStates};
+constexpr When kByGroup{.max_width = 8 * DeviceProfile::kMaxRounds, .traits = kQuads, .none_of = kStates};
+constexpr When kByLine{.max_width = DeviceProfile::kMaxRounds * 4 / 5, .traits = kSingles, .none_of = kStates};
 enum Form : std::uint8_t { cores, lanes, thread, vector, group, line };
 
 // What no row is best for is taken by the first that is right: cores, or lanes.
@@ -19,14 +22,14 @@ constexpr Variant kVariants[] = {
             "several threads share a line, then all apply it: a long line is almost alone"),
     Variant("lanes", {}, {.adapters = Adapters::gpu, .max_rows = 63, .min_width = 16385}, kForLanes, {},
             "as cores, with threads for a GPU"),
-    Variant("thread", kAtOnce, {.adapters = Adapters::cpu, .min_rows = 64, .max_width = 1024}, {}, &wgsl::rows_thread,
+    Variant("thread", kByThread, {.adapters = Adapters::cpu, .min_rows = 64, .max_width = 1024}, {}, &wgsl::rows_thread,
             "lines for all cores and vector lanes; in longer ones barriers do not show, and neighbouring loads do"),
-    Variant("vector", kAtOnce, {Adapters::cpu}, {}, &wgsl::rows_group,
+    Variant("vector", kByGroup, {Adapters::cpu}, {}, &wgsl::rows_group,
             "barriers cost little between the threads that a CPU adapter runs as one vector"),
-    Variant("group", kAtOnce, {Adapters::gpu}, {}, &wgsl::rows_group,
+    Variant("group", kByGroup, {Adapters::gpu}, {}, &wgsl::rows_group,
             "a workgroup takes a line, about four elements a thread"),
-    Variant("line", {.traits = kSingles, .none_of = kStates}, {.adapters = Adapters::cpu, .min_rows = 64}, {},
-            &wgsl::rows_line, "as thread, for lines that are no whole quads"),
+    Variant("line", kByLine, {.adapters = Adapters::cpu, .min_rows = 64}, {}, &wgsl::rows_line,
+            "as thread, for lines that are no whole quads"),
 };
 
 std::uint32_t group_size(const Lowering& op, Form form, std::uint64_t widest) {
