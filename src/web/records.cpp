@@ -90,6 +90,7 @@ const wire::Layout* LayoutRecords::fill(const Boundary& boundary, const Program&
   fill_memory(*boundary.plan());
   fill_graph(boundary);
   fill_method(boundary.signature());
+  fill_states(layout);
   fill_constant_methods(program);
   record_ = {.method = std::string_view(program.method),
              .buffers = std::span<const wire::Buffer>(buffers_),
@@ -100,6 +101,7 @@ const wire::Layout* LayoutRecords::fill(const Boundary& boundary, const Program&
              .graph_outputs = std::span<const wire::GraphOutput>(graph_outputs_),
              .inputs = std::span<const wire::MethodInput>(inputs_),
              .outputs = std::span<const wire::MethodOutput>(outputs_),
+             .states = std::span<const wire::State>(states_),
              .constant_methods = std::span<const wire::ConstantMethod>(constant_methods_),
              .fault_buffer = layout.fault_buffer,
              .max_dispatches = layout.max_dispatches,
@@ -164,6 +166,17 @@ void LayoutRecords::fill_method(const MethodSignature& signature) {
                         .kind = static_cast<std::uint32_t>(source.kind),
                         .index = source.index,
                         .value = source.value});
+  }
+}
+
+void LayoutRecords::fill_states(const Layout& layout) {
+  for (const auto& desc : layout.states) {
+    const bool has_row_axis = desc.row_axis != StateDesc::kNoRows;
+    states_.push_back({.role = desc.role,
+                       .dtype = static_cast<std::uint32_t>(desc.dtype),
+                       .shape = shape_record(desc.shape),
+                       .has_row_axis = has_row_axis,
+                       .row_axis = has_row_axis ? static_cast<std::uint32_t>(desc.row_axis) : 0});
   }
 }
 
