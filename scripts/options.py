@@ -44,13 +44,13 @@ KINDS = {
         [],
     ),
     "variants": Kind(
-        "std::vector<std::string>",
+        "std::vector<ForcedVariant>",
         "const char*",
         "several with commas between",
         "c_char_p",
         "Mapping[str, str] | Iterable[str]",
         "Readonly<Record<string, string>>",
-        "list<text>",
+        "list<ForcedVariant>",
         [],
     ),
     "tuning": Kind(
@@ -60,7 +60,7 @@ KINDS = {
         "c_char_p",
         "str | os.PathLike | Mapping | None",
         "Tuning",
-        "list<TuningRow>",
+        "Tuning",
         [],
     ),
 }
@@ -99,13 +99,7 @@ class Option:
         return f"must be {self.wanted}"
 
 
-@dataclass(frozen=True)
-class Description:
-    options: list[Option]
-    tuning_errors: dict[str, str]  # what is wrong with a tuning, for the two places that read one
-
-
-def read(path: Path) -> Description:
+def read(path: Path) -> list[Option]:
     description = json.loads(path.read_text())
     options = [Option(wanted=description["types"][one["type"]], **one) for one in description["options"]]
     for option in options:
@@ -113,7 +107,7 @@ def read(path: Path) -> Description:
             raise SystemExit(f"{path}: {option.name} has the default {option.default!r}, but C knows only zero")
         if not option.text.endswith(".") or "*/" in option.text:
             raise SystemExit(f"{path}: the text of {option.name} must be a sentence for all languages")
-    return Description(options, description["tuning_errors"])
+    return options
 
 
 def quoted(text: str) -> str:
@@ -149,8 +143,7 @@ def c_struct(options: list[Option]) -> str:
     return "\n".join([*lines, "#endif", ""])
 
 
-def cpp_fields(description: Description) -> str:
-    options = description.options
+def cpp_fields(options: list[Option]) -> str:
     lines = [f"// {MADE}", "#pragma once", "", "#include <string_view>", ""]
     lines += ['#include "graph/status.hpp"', '#include "nibble/options.hpp"', "", "namespace nibble {", ""]
     lines += ["/// An option as people see it.", "struct OptionText {", "  std::string_view name;"]
@@ -167,10 +160,7 @@ def cpp_fields(description: Description) -> str:
     lines += ["template <class Record, class Take>", "Result<Options> take_options(const Record& from, Take take) {"]
     lines.append("  Options to;")
     lines += [f"  TRY(take(from.{option.name}, to.{option.name}));" for option in options]
-    lines += ["  return to;", "}", "", "namespace tuning_errors {", ""]
-    for name, text in description.tuning_errors.items():
-        lines.append(f"inline constexpr std::string_view {name} = {quoted(text)};")
-    return "\n".join([*lines, "", "}  // namespace tuning_errors", "}  // namespace nibble", ""])
+    return "\n".join([*lines, "  return to;", "}", "", "}  // namespace nibble", ""])
 
 
 PYTHON_HEAD = '''"""nibble.load."""
@@ -251,9 +241,8 @@ def wire_record(options: list[Option]) -> dict[str, str]:
     return {option.name: option.kind.wire for option in options}
 
 
-def ts_take(description: Description, ts_of: dict[str, str]) -> list[str]:
+def ts_take(options: list[Option], ts_of: dict[str, str]) -> list[str]:
     """What makes the record of the options that a caller gave. `ts_of`: the types of the record's fields."""
-    options = description.options
     kinds = {option.type: ts_of[option.name] for option in options}
     lines = ["", "/** Makes a field of what a caller gave, which is undefined where that is nothing. */"]
     lines += ["export interface TakeOption {"]
@@ -265,9 +254,7 @@ def ts_take(description: Description, ts_of: dict[str, str]) -> list[str]:
     for option in options:
         must_be = quoted(f"{option.camel} {option.must_be}")
         lines.append(f"    {option.camel}: take.{option.type}(given.{option.camel}, {must_be}),")
-    lines += ["  };", "}", "", "export const tuningErrors = {"]
-    lines += [f"  {camel(name)}: {quoted(text)}," for name, text in description.tuning_errors.items()]
-    return [*lines, "} as const;"]
+    return [*lines, "  };", "}"]
 
 
 def write_if_changed(path: Path, text: str) -> None:
@@ -277,11 +264,10 @@ def write_if_changed(path: Path, text: str) -> None:
 
 
 def main() -> int:
-    description, folder = read(Path(sys.argv[1])), Path(sys.argv[2])
-    options = description.options
+    options, folder = read(Path(sys.argv[1])), Path(sys.argv[2])
     write_if_changed(folder / "nibble" / "options.hpp", cpp_struct(options))
     write_if_changed(folder / "nibble" / "options.h", c_struct(options))
-    write_if_changed(folder / "option_fields.hpp", cpp_fields(description))
+    write_if_changed(folder / "option_fields.hpp", cpp_fields(options))
     write_if_changed(folder / "_load.py", python_load(options))
     write_if_changed(folder / "option_types.ts", ts_type(options))
     return 0

@@ -34,6 +34,7 @@ CPP_HEAD = """// Made from web/wire.json by scripts/wire.py.
 
 #include "boundary/boundary.hpp"
 #include "plan/plan.hpp"
+#include "plan/tuning.hpp"
 #include "program/program.hpp"
 
 namespace nibble::wire {
@@ -127,7 +128,7 @@ def align_up(value: int, to: int) -> int:
 
 
 class Wire:
-    def __init__(self, description: dict, described: options.Description):
+    def __init__(self, description: dict, described: list[options.Option]):
         self.version = description["version"]
         self.described = described
         self.enums = description["enums"]
@@ -135,7 +136,7 @@ class Wire:
         self.sizes: dict[str, tuple[int, int]] = {}
         for name, fields in description["records"].items():
             self.add_record(name, fields)
-        self.add_record("Options", options.wire_record(described.options))
+        self.add_record("Options", options.wire_record(described))
 
     def add_record(self, name: str, fields: dict[str, str]) -> None:
         at, alignment, placed = 0, 1, []

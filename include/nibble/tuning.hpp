@@ -1,4 +1,4 @@
-// A tuning: which kernel variants are best on a device.
+// What callers say about kernel variants: forced ones, and a tuning (which variants are best on a device).
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,14 @@
 #include <string>
 
 namespace nibble {
+
+/// A variant that a choice selects wherever it can. On the command line and in C: `product=tile`.
+struct ForcedVariant {
+  std::string choice = {};
+  std::string variant = {};
+
+  friend bool operator==(const ForcedVariant&, const ForcedVariant&) = default;
+};
 
 /// The variant that a choice selects for a range of rows and of widths. Ranges include both ends.
 struct TuningRow {

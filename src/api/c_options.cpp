@@ -4,6 +4,7 @@
 
 #include "api/tuning_json.hpp"
 #include "option_fields.hpp"
+#include "plan/tuning.hpp"
 
 namespace nibble {
 namespace {
@@ -28,6 +29,15 @@ struct FromC {
       const auto end = std::min(text.find(','), text.size());
       if (end != 0) to.emplace_back(text.substr(0, end));
       text.remove_prefix(std::min(end + 1, text.size()));
+    }
+    return {};
+  }
+  Status operator()(const char* from, std::vector<ForcedVariant>& to) const {
+    std::vector<std::string> texts;
+    TRY((*this)(from, texts));
+    for (const auto& text : texts) {
+      TRY_ASSIGN(auto forced, parse_variant(text));
+      to.push_back(std::move(forced));
     }
     return {};
   }

@@ -9,7 +9,7 @@
 
 namespace nibble {
 
-/// A missing range means all sizes. Unknown fields of a choice are errors; other fields next to "choices" are ignored.
+/// Reads each choice with read_choice(). Other fields next to "choices" are ignored.
 Result<std::vector<TuningRow>> tuning_from_json(std::string_view text);
 
 }  // namespace nibble

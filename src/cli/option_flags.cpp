@@ -1,6 +1,8 @@
 #include "cli/option_flags.hpp"
 
+#include <algorithm>
 #include <charconv>
+#include <functional>
 
 #include "api/tuning_json.hpp"
 #include "option_fields.hpp"
@@ -41,15 +43,14 @@ struct AddFlag {
     command.add_option(std::string(about.flag), to, help(about))->check(check)->type_name(std::string(about.value));
   }
   void flag(const OptionText& about, bool& to) const { command.add_flag(std::string(about.flag), to, help(about)); }
-  CLI::Option* names(const OptionText& about, std::vector<std::string>& to) const {
-    return command.add_option(std::string(about.flag), to, help(about, kRepeated))
-        ->allow_extra_args(false)
-        ->type_name(std::string(about.value));
+  void names(const OptionText& about, std::vector<std::string>& to) const {
+    repeated(about, [&to](const std::string& name) { to.push_back(name); });
   }
-  void variants(const OptionText& about, std::vector<std::string>& to) const {
-    names(about, to)->check([](const std::string& text) {
-      const auto forced = parse_variant(text);
-      return forced ? std::string() : forced.error().message;
+  void variants(const OptionText& about, std::vector<ForcedVariant>& to) const {
+    repeated(about, [&to, about](const std::string& text) {
+      auto forced = parse_variant(text);
+      if (!forced) throw CLI::ValidationError(std::string(about.flag), forced.error().message);
+      to.push_back(std::move(*forced));
     });
   }
   void tuning(const OptionText& about, std::vector<TuningRow>& to) const {
@@ -59,6 +60,14 @@ struct AddFlag {
       to = std::move(*rows);
     };
     command.add_option_function<std::string>(std::string(about.flag), read, help(about))
+        ->type_name(std::string(about.value));
+  }
+
+  /// A flag that may be repeated. Calls `take` with each value.
+  void repeated(const OptionText& about, const std::function<void(const std::string&)>& take) const {
+    const auto take_all = [take](const std::vector<std::string>& texts) { std::ranges::for_each(texts, take); };
+    command.add_option_function<std::vector<std::string>>(std::string(about.flag), take_all, help(about, kRepeated))
+        ->allow_extra_args(false)
         ->type_name(std::string(about.value));
   }
 };

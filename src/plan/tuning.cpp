@@ -1,26 +1,84 @@
 #include "plan/tuning.hpp"
 
+#include <algorithm>
+
 namespace nibble {
+namespace {
+
+constexpr auto kInvalid = ErrorCode::invalid_argument;
+
+const WrittenField* find(std::span<const WrittenField> fields, std::string_view name) {
+  const auto found = std::ranges::find(fields, name, &WrittenField::name);
+  return found == fields.end() ? nullptr : &*found;
+}
+
+/// The error for choices[index], or for one of its fields.
+std::unexpected<Error> wrong(std::size_t index, std::string_view field, std::string_view what) {
+  return fail(kInvalid, "choices[{}]{}{} of the tuning {}", index, field.empty() ? "" : ".", field, what);
+}
+
+Status take_name(std::span<const WrittenField> fields, std::size_t index, std::string_view name, std::string& to) {
+  const auto* field = find(fields, name);
+  if (field == nullptr) return wrong(index, {}, fmt::format("has no {}", name));
+  if (field->kind != WrittenField::Kind::text) return wrong(index, name, "is not a text");
+  to = field->text;
+  return {};
+}
+
+Status take_range(std::span<const WrittenField> fields, std::size_t index, std::string_view name, std::uint64_t& least,
+                  std::uint64_t& most) {
+  const auto* field = find(fields, name);
+  if (field == nullptr) return {};
+  if (field->kind != WrittenField::Kind::numbers || field->count != field->numbers.size()) {
+    return wrong(index, name, "is not two whole numbers from 0 on");
+  }
+  least = field->numbers[0];
+  most = field->numbers[1];
+  return {};
+}
+
+/// Without this, a misspelled range would silently mean all sizes.
+Status check_names(std::span<const WrittenField> fields, std::size_t index) {
+  for (const auto& field : fields) {
+    const auto name = field.name;
+    if (name == "choice" || name == "variant" || name == "rows" || name == "width") continue;
+    return wrong(index, {},
+                 fmt::format("has the unknown field '{}'; the fields are choice, variant, rows and width", name));
+  }
+  return {};
+}
+
+}  // namespace
 
 Result<ForcedVariant> parse_variant(std::string_view text) {
   const auto equals = text.find('=');
   if (equals == 0 || equals >= text.size() - 1 || text.find('=', equals + 1) != std::string_view::npos) {
-    return fail(ErrorCode::invalid_argument, "'{}' forces no variant; it must look like product=tile", text);
+    return fail(kInvalid, "'{}' forces no variant; it must look like product=tile", text);
   }
-  return ForcedVariant{text.substr(0, equals), text.substr(equals + 1)};
+  return ForcedVariant{std::string(text.substr(0, equals)), std::string(text.substr(equals + 1))};
 }
 
-Status check_variants(const Options& options) {
-  for (const auto& text : options.variants) TRY(parse_variant(text));
-  for (std::size_t i = 0; i < options.tuning.size(); ++i) {
-    const auto& row = options.tuning[i];
+Result<TuningRow> read_choice(std::size_t index, std::optional<std::span<const WrittenField>> fields) {
+  if (!fields) return wrong(index, {}, "is not an object");
+  TuningRow row;
+  TRY(take_name(*fields, index, "choice", row.choice));
+  TRY(take_name(*fields, index, "variant", row.variant));
+  TRY(take_range(*fields, index, "rows", row.min_rows, row.max_rows));
+  TRY(take_range(*fields, index, "width", row.min_width, row.max_width));
+  TRY(check_names(*fields, index));
+  return row;
+}
+
+Error no_choices() { return {kInvalid, "the tuning has no list of choices"}; }
+
+Status check_tuning(std::span<const TuningRow> rows) {
+  for (std::size_t i = 0; i < rows.size(); ++i) {
     const auto check = [&](std::string_view what, std::uint64_t least, std::uint64_t most) -> Status {
       if (least <= most) return {};
-      return fail(ErrorCode::invalid_argument, "choices[{}] of the tuning is for {} from {} to {}", i, what, least,
-                  most);
+      return wrong(i, {}, fmt::format("is for {} from {} to {}", what, least, most));
     };
-    TRY(check("rows", row.min_rows, row.max_rows));
-    TRY(check("widths", row.min_width, row.max_width));
+    TRY(check("rows", rows[i].min_rows, rows[i].max_rows));
+    TRY(check("widths", rows[i].min_width, rows[i].max_width));
   }
   return {};
 }

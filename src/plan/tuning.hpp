@@ -1,22 +1,38 @@
-// What callers say about kernel variants: forced ones, and a tuning.
+// Reads and checks what callers say about kernel variants: forced ones, and a tuning.
 #pragma once
 
+#include <array>
+#include <optional>
+#include <span>
 #include <string_view>
 
 #include "graph/status.hpp"
-#include "nibble/options.hpp"
+#include "nibble/tuning.hpp"
 
 namespace nibble {
 
-/// The parts of `product=tile`; they point into the text.
-struct ForcedVariant {
-  std::string_view choice;
-  std::string_view variant;
-};
-
+/// Parses a text such as `product=tile`.
 Result<ForcedVariant> parse_variant(std::string_view text);
 
-/// Checks forced variants and the tuning, except whether their names exist.
-Status check_variants(const Options& options);
+/// A field of a choice in a tuning, from JSON or JavaScript. Only the type of its value is known.
+struct WrittenField {
+  enum class Kind : std::uint8_t { text, numbers, other };  ///< numbers: a list of whole numbers from 0 on
+
+  std::string_view name = {};
+  Kind kind = Kind::other;
+  std::string_view text = {};
+  std::size_t count = 0;                      ///< how many numbers there are
+  std::array<std::uint64_t, 2> numbers = {};  ///< the first two
+};
+
+/// Reads choices[index] of a tuning; `fields` is nullopt if that is not an object. A missing range means all sizes. Unknown
+/// fields are errors.
+Result<TuningRow> read_choice(std::size_t index, std::optional<std::span<const WrittenField>> fields);
+
+/// The error for a tuning that has no list named "choices".
+Error no_choices();
+
+/// Checks the ranges of a tuning, wherever it comes from. Does not check whether its names exist.
+Status check_tuning(std::span<const TuningRow> rows);
 
 }  // namespace nibble

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "plan/tuning.hpp"
+
 namespace nibble {
 namespace {
 
@@ -77,11 +79,10 @@ Result<std::pair<const Choice*, std::size_t>> look_up(std::string_view choice, s
 }  // namespace
 
 Result<Preferences> Preferences::make(const Options& options, std::span<const Choice* const> known) {
-  TRY(check_variants(options));
+  TRY(check_tuning(options.tuning));
   Preferences made;
-  for (const std::string_view text : options.variants) {
-    TRY_ASSIGN(const auto named, parse_variant(text));
-    TRY_ASSIGN(const auto found, look_up(named.choice, named.variant, known));
+  for (const auto& forced : options.variants) {
+    TRY_ASSIGN(const auto found, look_up(forced.choice, forced.variant, known));
     made.preferences_.push_back({found.first, found.second, {}});
   }
   for (const auto& row : options.tuning) {

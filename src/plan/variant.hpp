@@ -11,9 +11,9 @@
 
 #include "graph/note.hpp"
 #include "graph/status.hpp"
+#include "nibble/options.hpp"
 #include "plan/profile.hpp"
 #include "plan/shader.hpp"
-#include "plan/tuning.hpp"
 
 namespace nibble {
 

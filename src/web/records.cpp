@@ -8,7 +8,13 @@
 namespace nibble::web {
 namespace {
 
-std::string string_of(const wire::Text& text) { return {text.data, text.bytes}; }
+std::string_view view_of(const wire::Text& text) { return {text.data, text.bytes}; }
+std::string string_of(const wire::Text& text) { return std::string(view_of(text)); }
+
+template <class T>
+std::span<const T> items(const wire::List<T>& list) {
+  return {list.data, list.count};
+}
 
 /// Fields of the record as those of the struct.
 struct FromRecord {
@@ -25,13 +31,29 @@ struct FromRecord {
     return {};
   }
   Status operator()(const wire::List<wire::Text>& from, std::vector<std::string>& to) const {
-    for (const auto& text : std::span(from.data, from.count)) to.push_back(string_of(text));
+    for (const auto& text : items(from)) to.push_back(string_of(text));
     return {};
   }
-  Status operator()(const wire::List<wire::TuningRow>& from, std::vector<TuningRow>& to) const {
-    for (const auto& row : std::span(from.data, from.count)) {
-      to.push_back(
-          {string_of(row.choice), string_of(row.variant), row.min_rows, row.max_rows, row.min_width, row.max_width});
+  Status operator()(const wire::List<wire::ForcedVariant>& from, std::vector<ForcedVariant>& to) const {
+    for (const auto& one : items(from)) to.push_back({string_of(one.choice), string_of(one.variant)});
+    return {};
+  }
+  Status operator()(const wire::Tuning& from, std::vector<TuningRow>& to) const {
+    if (from.has_choices == 0) return std::unexpected(no_choices());
+    std::vector<WrittenField> fields;
+    for (const auto& choice : items(from.choices)) {
+      fields.clear();
+      for (const auto& field : items(choice.fields)) {
+        fields.push_back({.name = view_of(field.name),
+                          .kind = static_cast<WrittenField::Kind>(field.kind),
+                          .text = view_of(field.text),
+                          .count = field.count,
+                          .numbers = field.numbers});
+      }
+      std::optional<std::span<const WrittenField>> given;
+      if (choice.is_object != 0) given = fields;
+      TRY_ASSIGN(auto row, read_choice(to.size(), given));
+      to.push_back(std::move(row));
     }
     return {};
   }
@@ -90,6 +112,7 @@ const wire::Layout* LayoutRecords::fill(const Boundary& boundary, const Program&
   fill_memory(*boundary.plan());
   fill_graph(boundary);
   fill_method(boundary.signature());
+  fill_states(layout);
   fill_constant_methods(program);
   record_ = {.method = std::string_view(program.method),
              .buffers = std::span<const wire::Buffer>(buffers_),
@@ -100,6 +123,7 @@ const wire::Layout* LayoutRecords::fill(const Boundary& boundary, const Program&
              .graph_outputs = std::span<const wire::GraphOutput>(graph_outputs_),
              .inputs = std::span<const wire::MethodInput>(inputs_),
              .outputs = std::span<const wire::MethodOutput>(outputs_),
+             .states = std::span<const wire::State>(states_),
              .constant_methods = std::span<const wire::ConstantMethod>(constant_methods_),
              .fault_buffer = layout.fault_buffer,
              .max_dispatches = layout.max_dispatches,
@@ -164,6 +188,17 @@ void LayoutRecords::fill_method(const MethodSignature& signature) {
                         .kind = static_cast<std::uint32_t>(source.kind),
                         .index = source.index,
                         .value = source.value});
+  }
+}
+
+void LayoutRecords::fill_states(const Layout& layout) {
+  for (const auto& desc : layout.states) {
+    const bool has_row_axis = desc.row_axis != StateDesc::kNoRows;
+    states_.push_back({.role = desc.role,
+                       .dtype = static_cast<std::uint32_t>(desc.dtype),
+                       .shape = shape_record(desc.shape),
+                       .has_row_axis = has_row_axis,
+                       .row_axis = has_row_axis ? static_cast<std::uint32_t>(desc.row_axis) : 0});
   }
 }
 

@@ -42,6 +42,7 @@ class LayoutRecords {
   void fill_memory(const Plan& plan);
   void fill_graph(const Boundary& boundary);
   void fill_method(const MethodSignature& signature);
+  void fill_states(const Layout& layout);
   void fill_constant_methods(const Program& program);
 
   wire::Layout record_;
@@ -53,6 +54,7 @@ class LayoutRecords {
   std::vector<wire::GraphOutput> graph_outputs_;
   std::vector<wire::MethodInput> inputs_;
   std::vector<wire::MethodOutput> outputs_;
+  std::vector<wire::State> states_;
   std::vector<wire::ConstantMethod> constant_methods_;
   std::deque<std::vector<wire::Text>> values_;
 };

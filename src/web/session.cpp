@@ -21,7 +21,8 @@ Session::Session(std::shared_ptr<const Boundary> boundary)
       host_data_(stepper_.plan().layout().inputs.size()),
       taken_(boundary_->signature().inputs.size()),
       taken_records_(taken_.size()),
-      outputs_(stepper_.plan().layout().outputs.size()) {
+      outputs_(stepper_.plan().layout().outputs.size()),
+      states_(stepper_.plan().layout().states.size()) {
   taken_record_.inputs = std::span<const wire::TakenInput>(taken_records_);
   dispatches_.reserve(stepper_.plan().layout().max_dispatches);
 }
@@ -75,7 +76,11 @@ Result<const wire::Step*> Session::update() {
       outputs_[i].shape = shape_record(stepper_.output_shape(i));
     }
   }
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    states_[i].rows = static_cast<std::uint64_t>(stepper_.state_rows(i));
+  }
   step_.outputs = std::span<const wire::LiveOutput>(outputs_);
+  step_.states = std::span<const wire::LiveState>(states_);
   if (version_ == stepper_.version()) return &step_;
 
   dispatches_.clear();

@@ -37,6 +37,7 @@ class Session {
   wire::Taken taken_record_;
   std::vector<wire::Dispatch> dispatches_;
   std::vector<wire::LiveOutput> outputs_;
+  std::vector<wire::LiveState> states_;
   wire::Step step_;
 };
 

@@ -24,7 +24,7 @@ inline Options forced_by(std::uint32_t seed) {
   for (const auto* choice : all_choices(ops::registry())) {
     seed = seed * 1664525U + 1013904223U;
     const auto& variant = choice->variants[(seed >> 8U) % choice->variants.size()];
-    options.variants.push_back(fmt::format("{}={}", choice->name, variant.name));
+    options.variants.push_back({std::string(choice->name), std::string(variant.name)});
   }
   return options;
 }

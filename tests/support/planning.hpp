@@ -22,13 +22,14 @@ inline void expect_no_surprise(const GraphBuilder& b, const std::shared_ptr<cons
     seen.push_back(made.choice);
     for (const auto& variant : made.choice->variants) {
       Options forced = options;
-      forced.variants = {fmt::format("{}={}", made.choice->name, variant.name)};
+      forced.variants = {{std::string(made.choice->name), std::string(variant.name)}};
+      const auto what = fmt::format("{}={}", made.choice->name, variant.name);
       const auto other = Plan::make(b.graph, plan->profile(), forced, ops::registry());
       if (!other) {
-        ADD_FAILURE() << forced.variants[0] << ": " << other.error().message;
+        ADD_FAILURE() << what << ": " << other.error().message;
         continue;
       }
-      EXPECT_EQ(RandomCalls(*other, 2).find_bug(kCalls), "") << forced.variants[0];
+      EXPECT_EQ(RandomCalls(*other, 2).find_bug(kCalls), "") << what;
     }
   }
 }

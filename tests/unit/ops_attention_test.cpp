@@ -65,7 +65,7 @@ TEST(Attention, of_no_rows_takes_only_what_was_planned) {
   for (const std::string variant : {"row", "rows", "tile"}) {
     Cached c(5, 4, 2, 18, 32);
     Options options;
-    options.variants = {"attention=" + variant};
+    options.variants = {{"attention", variant}};
     const auto plan = make(c.b, profile(AdapterKind::discrete), options);
     ASSERT_TRUE(succeeds(plan));
     Stepper stepper(*plan);

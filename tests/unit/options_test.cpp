@@ -32,7 +32,9 @@ struct Fill {
   void u64(const OptionText&, std::uint64_t& to) const { to = 1ULL << 40; }
   void flag(const OptionText&, bool& to) const { to = true; }
   void names(const OptionText&, std::vector<std::string>& to) const { to = {"views", "gate_up"}; }
-  void variants(const OptionText&, std::vector<std::string>& to) const { to = {"product=tile", "attention=row"}; }
+  void variants(const OptionText&, std::vector<ForcedVariant>& to) const {
+    to = {{"product", "tile"}, {"attention", "row"}};
+  }
   void tuning(const OptionText&, std::vector<TuningRow>& to) const { to = kRows; }
 };
 
@@ -46,7 +48,9 @@ struct Print {
   void names(const OptionText& about, const std::vector<std::string>& from) const {
     add(about, fmt::format("{}", fmt::join(from, " ")));
   }
-  void variants(const OptionText& about, const std::vector<std::string>& from) const { names(about, from); }
+  void variants(const OptionText& about, const std::vector<ForcedVariant>& from) const {
+    for (const auto& [choice, variant] : from) add(about, fmt::format("{} {}", choice, variant));
+  }
   void tuning(const OptionText& about, const std::vector<TuningRow>& from) const {
     for (const auto& row : from) {
       add(about, fmt::format("{} {} {}-{} {}-{}", row.choice, row.variant, row.min_rows, row.max_rows, row.min_width,
@@ -97,7 +101,9 @@ struct Arguments {
   void names(const OptionText& about, const std::vector<std::string>& from) const {
     for (const auto& name : from) add(about, name);
   }
-  void variants(const OptionText& about, const std::vector<std::string>& from) const { names(about, from); }
+  void variants(const OptionText& about, const std::vector<ForcedVariant>& from) const {
+    for (const auto& [choice, variant] : from) add(about, fmt::format("{}={}", choice, variant));
+  }
   void tuning(const OptionText& about, const std::vector<TuningRow>&) const { add(about, tuning_file); }
 
   void add(const OptionText& about, const std::string& value) const {
@@ -158,6 +164,12 @@ TEST(Options, a_broken_tuning_in_c_is_told) {
   }
 }
 
+TEST(Options, a_text_in_c_that_forces_no_variant_is_told) {
+  nibble_load_options given{};
+  given.variants = "product=tile,tile";
+  EXPECT_TRUE(fails_with(options_from_c(given), "'tile' forces no variant; it must look like product=tile"));
+}
+
 TEST(Options, every_one_comes_from_the_command_line) {
   const TuningFile file(kTuning);
   const Options wanted = all_options();
@@ -196,9 +208,11 @@ TEST(Options, variants_are_a_choice_and_a_variant) {
   }
 }
 
-TEST(Options, planning_refuses_what_is_no_variant_or_no_range) {
+TEST(Options, planning_refuses_what_is_no_variant_and_no_range) {
   const auto plan = [](const Options& options) { return Plan::make({}, {}, options, ops::registry()); };
-  EXPECT_TRUE(fails_with(plan({.variants = {"product=tile", "tile"}}), "'tile' forces no variant"));
+  EXPECT_TRUE(fails_with(plan({.variants = {{"product", "tile"}, {"product", ""}}}),
+                         "the choice 'product' has no variant ''; the variants are "));
+  EXPECT_TRUE(fails_with(plan({.variants = {{"", "tile"}}}), "there is no choice '' between kernels"));
   EXPECT_TRUE(
       fails_with(plan({.tuning = {{"a", "b"}, {"a", "b", 7, 6}}}), "choices[1] of the tuning is for rows from 7 to 6"));
   EXPECT_TRUE(fails_with(plan({.tuning = {{"a", "b", 6, 6, 2, 1}}}), "choices[0] of the tuning is for widths from 2"));

@@ -46,6 +46,8 @@ export class Executor {
   private readonly groupKeys: Uint32Array;
   private readonly scratch: ArrayBuffer[] = [];
   private readonly offset = new Uint32Array(1);
+  /** Rows in use of the layout's states, after the last call that succeeded. */
+  stateRows: readonly number[];
   private preparedVersion = 0;
   /** Some dispatch of the call may report a fault. */
   private canFault = false;
@@ -64,6 +66,7 @@ export class Executor {
     this.planner = resources.planner;
     this.layout = resources.layout;
     this.groupKeys = new Uint32Array(this.layout.maxDispatches * DISPATCH_WORDS);
+    this.stateRows = this.layout.states.map(() => 0);
     this.stepper = new Stepper(this.planner);
     resources.acquire();
   }
@@ -112,6 +115,7 @@ export class Executor {
     const reads = this.planReads(outputs, hosts);
     try {
       await this.submit(step, writes, reads);
+      this.stateRows = this.liveRows(step);
       return outputs.map((output, i) => this.result(output, i, reads[i], hosts[i]));
     } finally {
       if (this.readback.mapState !== "unmapped") this.readback.unmap();
@@ -147,6 +151,12 @@ export class Executor {
     const { view } = this.planner;
     const first = view.getUint32(step + wire.atStep.outputs, true);
     return this.layout.graphOutputs.map((_, i) => wire.readLiveOutput(view, first + i * wire.sizeofLiveOutput));
+  }
+
+  private liveRows(step: number): number[] {
+    const { view } = this.planner;
+    const first = view.getUint32(step + wire.atStep.states, true);
+    return this.layout.states.map((_, i) => wire.readLiveState(view, first + i * wire.sizeofLiveState).rows);
   }
 
   /** The fault comes first, so that a small call maps little, even if outputs can be large. */

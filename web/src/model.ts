@@ -7,7 +7,7 @@ import type { GpuDevice } from "./device.js";
 import { dimsOf } from "./inputs.js";
 import type { Resources } from "./resources.js";
 import { LoadedSession } from "./session.js";
-import type { ConstantValue, Inputs, Model, Names, Session, Tensor, ValueInfo } from "./types.js";
+import type { ConstantValue, Inputs, Model, Names, Session, State, Tensor, ValueInfo } from "./types.js";
 
 export class LoadedModel implements Model {
   readonly device: GpuDevice;
@@ -39,6 +39,10 @@ export class LoadedModel implements Model {
 
   get heapBytes(): number {
     return this.resources.planner.heapBytes;
+  }
+
+  get states(): State[] {
+    return this.own.states;
   }
 
   run(inputs: Inputs): Promise<Record<string, Tensor>> {

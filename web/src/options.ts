@@ -10,59 +10,52 @@ export function optionsRecord(given: Options): wire.Options {
 }
 
 const take: wire.TakeOption = {
-  text: (given = "", mustBe) => (typeof given === "string" ? given : refuse(given, mustBe)),
+  text: (given = "", mustBe) => (isText(given) ? given : refuse(given, mustBe)),
   u64: (given = 0, mustBe) => (isSize(given) ? given : refuse(given, mustBe)),
   flag: (given = false, mustBe) => (typeof given === "boolean" ? given : refuse(given, mustBe)),
-  names: (given = [], mustBe) =>
-    Array.isArray(given) && given.every((name) => typeof name === "string") ? given : refuse(given, mustBe),
+  names(given = [], mustBe) {
+    const names = listOf(given);
+    return names?.every(isText) ? names : refuse(given, mustBe);
+  },
   variants: (given = {}, mustBe) =>
-    isRecord(given) && Object.values(given).every((variant) => typeof variant === "string")
-      ? Object.entries(given).map(([choice, variant]) => `${choice}=${variant as string}`)
+    isRecord(given) && Object.values(given).every(isText)
+      ? Object.entries(given as Record<string, string>).map(([choice, variant]) => ({ choice, variant }))
       : refuse(given, mustBe),
   tuning(given = { choices: [] }, mustBe) {
     if (!isRecord(given)) refuse(given, mustBe);
-    const { choices } = given;
-    if (!Array.isArray(choices)) return wrong(errors.noList);
-    return choices.map(rowOf);
+    const choices = listOf(given.choices);
+    return { hasChoices: choices !== undefined, choices: choices?.map(choiceOf) ?? [] };
   },
 };
 
-const errors = wire.tuningErrors;
-const FIELDS = ["choice", "variant", "rows", "width"];
-
-function rowOf(given: unknown, index: number): wire.TuningRow {
-  if (!isRecord(given)) return wrong(errors.noObject, index);
-  const name = (field: string): string => {
-    const value = given[field];
-    if (value === undefined) wrong(errors.noField, index, field);
-    return typeof value === "string" ? value : wrong(errors.noText, index, field);
-  };
-  const range = (field: string): [number, number] => {
-    // A missing range means all sizes: none is larger than this.
-    const { [field]: value = [0, Number.MAX_SAFE_INTEGER] } = given;
-    if (Array.isArray(value) && value.length === 2 && value.every(isSize)) return value as [number, number];
-    return wrong(errors.noRange, index, field);
-  };
-  const [choice, variant] = [name("choice"), name("variant")];
-  const [minRows, maxRows] = range("rows");
-  const [minWidth, maxWidth] = range("width");
-  const unknown = Object.keys(given).find((field) => !FIELDS.includes(field));
-  if (unknown !== undefined) wrong(errors.unknown, index, unknown);
-  return { choice, variant, minRows, maxRows, minWidth, maxWidth };
+/** Tells the planner the types of the fields; it checks them. Undefined fields are left out, as in JSON. */
+function choiceOf(given: unknown): wire.TuningChoice {
+  const isObject = isRecord(given);
+  const fields = isObject ? Object.entries(given).filter(([, value]) => value !== undefined) : [];
+  return { isObject, fields: fields.map(fieldOf) };
 }
+
+function fieldOf([name, value]: [string, unknown]): wire.TuningField {
+  const field = { name, kind: "other" as const, text: "", count: 0, numbers: [0, 0] };
+  if (isText(value)) return { ...field, kind: "text", text: value };
+  const numbers = listOf(value);
+  if (!numbers?.every(isSize)) return field;
+  return { ...field, kind: "numbers", count: numbers.length, numbers: numbers.concat(0, 0).slice(0, 2) };
+}
+
+const isText = (value: unknown): value is string => typeof value === "string";
 
 const isSize = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
 
+/** A copy of a list, in which holes are undefined: every() and forEach() skip holes. */
+const listOf = (value: unknown): unknown[] | undefined =>
+  Array.isArray(value) ? [...(value as unknown[])] : undefined;
+
 function refuse(given: unknown, mustBe: string): never {
   const plain = (_: string, part: unknown): unknown => (typeof part === "bigint" ? String(part) : part);
-  return wrong(`${mustBe}, not ${typeof given === "object" ? JSON.stringify(given, plain) : String(given)}`);
-}
-
-/** Throws the sentence, with each `{}` replaced by one of `values`. */
-function wrong(sentence: string, ...values: unknown[]): never {
-  const text = values.reduce((rest: string, value) => rest.replace("{}", () => String(value)), sentence);
-  throw new NibbleError("invalid_argument", text);
+  const text = typeof given === "object" ? JSON.stringify(given, plain) : String(given);
+  throw new NibbleError("invalid_argument", `${mustBe}, not ${text}`);
 }

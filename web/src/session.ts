@@ -5,7 +5,7 @@ import { messageOf, NibbleError } from "./errors.js";
 import type { Executor } from "./executor.js";
 import { describeInputs, dimsOf, type Given } from "./inputs.js";
 import type { LoadedModel } from "./model.js";
-import type { DType, Inputs, Session, Tensor, TensorData, ValueInfo } from "./types.js";
+import type { DType, Inputs, Session, State, Tensor, TensorData, ValueInfo } from "./types.js";
 
 export class LoadedSession implements Session {
   private readonly layout: Layout;
@@ -24,6 +24,17 @@ export class LoadedSession implements Session {
     this.hosts = this.layout.graphOutputs.map(
       (_, i) => this.layout.outputs.find(({ kind, index }) => kind === "graph" && index === i)?.dtype,
     );
+  }
+
+  get states(): State[] {
+    this.checkDisposed();
+    return this.layout.states.map(({ role, dtype, shape, hasRowAxis, rowAxis }, i) => ({
+      role,
+      dtype,
+      shape: dimsOf(shape),
+      rowAxis: hasRowAxis ? rowAxis : null,
+      rows: this.executor.stateRows[i]!,
+    }));
   }
 
   run(inputs: Inputs): Promise<Record<string, Tensor>> {

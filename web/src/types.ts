@@ -42,6 +42,18 @@ export interface ValueInfo {
   isInteger: boolean;
 }
 
+/** A tensor that a session keeps from call to call, such as a KV cache. */
+export interface State {
+  /** The argument that it is to the operator which changes it, such as "key_cache". */
+  role: string;
+  dtype: DType;
+  shape: number[];
+  /** The dimension that calls fill from the front; null where there is none. */
+  rowAxis: number | null;
+  /** How many rows, along `rowAxis`, are in use after the last call. */
+  rows: number;
+}
+
 /** What a program's constant methods return, such as `get_vocab_size`. */
 export type ConstantValue = number | boolean | string | null | ConstantValue[];
 
@@ -82,6 +94,8 @@ export interface Model {
   readonly constants: Readonly<Record<string, ConstantValue>>;
   /** Size of the planner's memory, which weights never enter. */
   readonly heapBytes: number;
+  /** What the model's own session keeps from call to call. */
+  readonly states: readonly State[];
   /** Runs the program in the model's own session. */
   run(inputs: Inputs): Promise<Record<string, Tensor>>;
   /** A further session. It shares weights and kernels, and its own state begins with the program's initial values. */
@@ -96,6 +110,8 @@ export interface Model {
 /** One user's state of a model. */
 export interface Session {
   readonly model: Model;
+  /** What the session keeps from call to call, as the last call that succeeded left it. */
+  readonly states: readonly State[];
   /**
    * Runs the program. Calls run one after the other, in the order in which they were made. Do not change the arrays
    * until the call is finished.

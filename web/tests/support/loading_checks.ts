@@ -70,13 +70,46 @@ export const loadingChecks: Record<string, Check> = {
       says(await failure({ variants: { product: "tiles" } }), "invalid_argument", "no variant 'tiles'", "row, tile");
       const unknown = { choices: [{ ...choice, variant: "brick" }] };
       says(await failure({ tuning: unknown }), "invalid_argument", "no variant 'brick'", "row, tile");
-      says(await failure({ variants }), "invalid_argument", "'attention=' forces no variant");
+      says(
+        await failure({ variants }),
+        "invalid_argument",
+        "the choice 'attention' has no variant ''",
+        "row, rows, tile",
+      );
       const tuning = { choices: [choice, { ...choice, rows: [7, 6] as [number, number] }] };
       says(await failure({ tuning }), "invalid_argument", "choices[1] of the tuning is for rows from 7 to 6");
       says(await failure({ maxShardBytes: -1 }), "invalid_argument", "maxShardBytes must be");
       const model = await load({ withoutPasses: ["views"] });
       same((await model.run([ids])).output0!.shape, [1, 1, 256], "the shape");
       model.dispose();
+    }),
+
+  broken_tuning_is_told_by_row_and_field: (env) =>
+    onDevice(env, async (device) => {
+      const refused = async (tuning: unknown, sentence: string): Promise<void> => {
+        const options = { device, cache: false, tuning: tuning as Nibble.Tuning };
+        const { code, message } = await failureOf(env, env.nibble.load(address(env, "mul"), options));
+        same([code, message], ["invalid_argument", sentence], "the error");
+      };
+      const good = { choice: "product", variant: "tile" };
+      const says = (row: unknown, sentence: string): Promise<void> => refused({ choices: [good, row] }, sentence);
+      await refused({}, "the tuning has no list of choices");
+      await refused({ choices: { 0: good } }, "the tuning has no list of choices");
+      for (const row of [7, null, [good]]) await says(row, "choices[1] of the tuning is not an object");
+      await refused({ choices: Array(1) }, "choices[0] of the tuning is not an object");
+      await says({ variant: "b" }, "choices[1] of the tuning has no choice");
+      await says({ choice: "a", variant: undefined }, "choices[1] of the tuning has no variant");
+      await says({ choice: 3, variant: "b" }, "choices[1].choice of the tuning is not a text");
+      for (const width of [5, "5", [], [1], [1, 2, 3], [-1, 2], [1, 2.5], [1, "2"], [1, 2n], [1, NaN], null]) {
+        await says({ ...good, width }, "choices[1].width of the tuning is not two whole numbers from 0 on");
+      }
+      const fields = "the fields are choice, variant, rows and width";
+      await says({ ...good, row: [1, 2] }, `choices[1] of the tuning has the unknown field 'row'; ${fields}`);
+      const tuning = {
+        device: "any",
+        choices: [good, { ...good, rows: undefined, width: [0, 4096] }],
+      } as Nibble.Tuning;
+      (await env.nibble.load(address(env, "mul"), { device, cache: false, tuning })).dispose();
     }),
 
   all_kernel_variants_compute_the_same: (env) =>

@@ -52,6 +52,51 @@ export const sessionChecks: Record<string, Check> = {
       same(together, alone, "what two sessions say at once");
     }),
 
+  session_tells_what_its_caches_hold: (env) =>
+    onDevice(env, async (device) => {
+      const model = await env.nibble.load(address(env, "llm_4w_head_18"), { device, cache: false });
+      const { get_max_context_len: places, get_n_layers: layers } = model.constants;
+      same(model.states.length, 2 * (layers as number), "how many caches there are");
+      for (const { role, dtype, shape, rowAxis, rows } of model.states) {
+        must(["key_cache", "value_cache"].includes(role), `a cache is called ${role}`);
+        same([dtype, shape[rowAxis!], rows], ["float32", places, 0], `type and rows of a ${role}`);
+      }
+      const rowsOf = ({ states }: Nibble.Model | Nibble.Session): number[] => [...new Set(states.map((s) => s.rows))];
+      const other = await model.session();
+      await logits(model, [1, 2, 3], 0);
+      same(rowsOf(model), [3], "rows in use after a prompt");
+      await logits(model, [7], 3);
+      same(rowsOf(model), [4], "rows in use after another token");
+      same(rowsOf(other), [0], "rows in use in another session");
+      await logits(other, [9, 8], 0);
+      same([rowsOf(model), rowsOf(other)], [[4], [2]], "rows in use in both sessions");
+      // A call that fails changes nothing.
+      await failureOf(env, model.run([{ data: [7], shape: [1, 1] }, [places as number]]));
+      same(rowsOf(model), [4], "rows in use after a call that failed");
+      other.dispose();
+      let told: unknown;
+      try {
+        told = other.states;
+      } catch (error) {
+        told = error;
+      }
+      says(told as Nibble.NibbleError, "invalid_argument", "the session is disposed");
+    }),
+
+  state_without_rows_and_no_state_are_told: (env) =>
+    onDevice(env, async (device) => {
+      const counter = await env.nibble.load(address(env, "state_counts"), { device, cache: false });
+      await counter.run([new Int32Array(4)]);
+      same(
+        counter.states.map(({ dtype, shape, rowAxis, rows }) => [dtype, shape, rowAxis, rows]),
+        [["int32", [1], null, 0]],
+        "the state of a counter",
+      );
+      const table = await env.nibble.load(address(env, "q4_mean"), { device, cache: false });
+      same(table.states, [], "the state of a table");
+      same((await table.session()).states, [], "the state of a session of a table");
+    }),
+
   session_begins_as_the_program_does: (env) =>
     onDevice(env, async (device) => {
       // Zeros, and something else.

@@ -77,17 +77,39 @@ test("every_option_of_the_description_is_in_the_types_of_the_package", () => {
 });
 
 test("options_arrive_as_they_were_given", () => {
-  const most = Number.MAX_SAFE_INTEGER;
+  const text = (name: string, value: string): object => ({
+    name,
+    kind: "text",
+    text: value,
+    count: 0,
+    numbers: [0, 0],
+  });
+  const range = (name: string, ...numbers: number[]): object => ({
+    name,
+    kind: "numbers",
+    text: "",
+    count: 2,
+    numbers,
+  });
   assert.deepEqual(throughMemory(given), {
     method: "encode",
     maxShardBytes: 2 ** 40,
     f16Cache: true,
     withoutPasses: ["views", "gäte_up"],
-    variants: ["product=tile", "attention=row"],
-    tuning: [
-      { choice: "product", variant: "tile", minRows: 5, maxRows: 64, minWidth: 0, maxWidth: 4096 },
-      { choice: "attention", variant: "row", minRows: 0, maxRows: most, minWidth: 0, maxWidth: most },
+    variants: [
+      { choice: "product", variant: "tile" },
+      { choice: "attention", variant: "row" },
     ],
+    tuning: {
+      hasChoices: true,
+      choices: [
+        {
+          isObject: true,
+          fields: [text("choice", "product"), text("variant", "tile"), range("rows", 5, 64), range("width", 0, 4096)],
+        },
+        { isObject: true, fields: [text("choice", "attention"), text("variant", "row")] },
+      ],
+    },
   });
 });
 
@@ -107,23 +129,8 @@ test("options_of_another_kind_are_refused", () => {
   refused({ f16Cache: "no" }, "f16Cache must be true or false, not no");
   refused({ withoutPasses: "views" }, "withoutPasses must be a list of names, not views");
   refused({ withoutPasses: ["a", 1n] }, 'withoutPasses must be a list of names, not ["a","1"]');
+  refused({ withoutPasses: Array(1) }, "withoutPasses must be a list of names, not [null]");
   refused({ variants: { product: 3 } }, `${variants}, not {"product":3}`);
   refused({ variants: ["product=tile"] }, `${variants}, not ["product=tile"]`);
   refused({ tuning: "tuning.json" }, "tuning must be an object with a list of choices, not tuning.json");
-});
-
-test("a_broken_tuning_is_told_by_row_and_field", () => {
-  const good = { choice: "a", variant: "b" };
-  const says = (row: unknown, sentence: string): void =>
-    assert.throws(() => optionsRecord({ tuning: { choices: [good, row] } } as Options), { message: sentence });
-  says(7, "choices[1] of the tuning is not an object");
-  says({ variant: "b" }, "choices[1] of the tuning has no choice");
-  says({ choice: "a" }, "choices[1] of the tuning has no variant");
-  says({ choice: 3, variant: "b" }, "choices[1].choice of the tuning is not a text");
-  for (const width of [5, [], [1], [1, 2, 3], [-1, 2], [1, 2.5], [1, "2"], null]) {
-    says({ ...good, width }, "choices[1].width of the tuning is not two whole numbers from 0 on");
-  }
-  const fields = "the fields are choice, variant, rows and width";
-  says({ ...good, row: [1, 2] }, `choices[1] of the tuning has the unknown field 'row'; ${fields}`);
-  assert.throws(() => optionsRecord({ tuning: {} } as Options), { message: "the tuning has no list of choices" });
 });
