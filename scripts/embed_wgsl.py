@@ -90,7 +90,11 @@ class ParamsWriter:
     def write(self, wgsl: str, cpp: str) -> int:
         """Its size."""
         members, at = [], 0
-        for name, kind in re.findall(r"(\w+): (.+),\n", self.structs[wgsl]):
+        for line in self.structs[wgsl].strip().splitlines():
+            member = re.fullmatch(r"(\w+): (.+),", line)
+            if member is None:
+                raise SystemExit(f"{self.where}: `{line}` of {wgsl} is no line `name: type,`")
+            name, kind = member.groups()
             type_name, size, align = self.type_of(kind)
             if gap := -at % align:
                 members.append(f"  std::array<std::uint32_t, {gap // 4}> before_{name}{{}};")

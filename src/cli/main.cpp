@@ -5,6 +5,7 @@
 #include <cstring>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <new>
 
 #include "cli/commands.hpp"
@@ -112,7 +113,9 @@ struct CommandLine {
         ->allow_extra_args(false)
         ->type_name("FILE");
     command->add_flag("--profile", run.profile, "GPU time per operator");
-    command->add_option("--repeat", run.repeat, "Number of calls")->type_name("N")->check(CLI::PositiveNumber);
+    command->add_option("--repeat", run.repeat, "Number of calls")
+        ->type_name("N")
+        ->check(CLI::Range(1, std::numeric_limits<int>::max()));
     command->callback([this] { chosen = [this] { return run_command(run); }; });
   }
 
@@ -120,8 +123,9 @@ struct CommandLine {
     auto* command = app.add_subcommand("bench", "Time calls of a program on random inputs");
     add_model(*command, bench);
     add_shapes(*command, bench);
-    auto* calls =
-        command->add_option("--calls", bench.calls, "Number of calls")->type_name("N")->check(CLI::PositiveNumber);
+    auto* calls = command->add_option("--calls", bench.calls, "Number of calls")
+                      ->type_name("N")
+                      ->check(CLI::Range(1, std::numeric_limits<int>::max()));
     command->add_option("--seconds", bench.seconds, "How long to call it (default: 2)")
         ->type_name("S")
         ->check(CLI::NonNegativeNumber)

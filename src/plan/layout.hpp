@@ -138,6 +138,4 @@ struct Layout {
   std::uint32_t max_dispatches = 0;  ///< upper bound on the dispatches of one call
 };
 
-;
-
 }  // namespace nibble

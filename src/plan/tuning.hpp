@@ -25,8 +25,8 @@ struct WrittenField {
   std::array<std::uint64_t, 2> numbers = {};  ///< the first two
 };
 
-/// Reads choices[index] of a tuning; `fields` is nullopt if that is not an object. A missing range means all sizes. Unknown
-/// fields are errors.
+/// Reads choices[index] of a tuning; `fields` is nullopt if that is not an object. A missing range means all sizes.
+/// Unknown fields are errors.
 Result<TuningRow> read_choice(std::size_t index, std::optional<std::span<const WrittenField>> fields);
 
 /// The error for a tuning that has no list named "choices".

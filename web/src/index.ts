@@ -22,7 +22,7 @@ export function open(options?: OpenOptions): Promise<Device> {
 
 /** Loads a program: checks and plans it, and streams its weights to the GPU. */
 export async function load(from: ProgramSource, options: LoadOptions): Promise<Model> {
-  const { device } = options;
+  const device = (options as LoadOptions | null | undefined)?.device;
   if (!(device instanceof GpuDevice)) {
     throw new NibbleError("invalid_argument", "load() needs a device: pass { device: await open() }");
   }

@@ -81,6 +81,10 @@ function describe(
   kind: "input" | "output",
   names: readonly string[] | undefined,
 ): ValueInfo[] {
+  const given: unknown = names;
+  if (given !== undefined && !(Array.isArray(given) && given.every((name) => typeof name === "string"))) {
+    throw new NibbleError("invalid_argument", `the names of the ${kind}s must be a list of texts`);
+  }
   if (names && names.length !== values.length) {
     const verb = names.length === 1 ? "name is" : "names are";
     throw new NibbleError(

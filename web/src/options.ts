@@ -56,6 +56,11 @@ const listOf = (value: unknown): unknown[] | undefined =>
 
 function refuse(given: unknown, mustBe: string): never {
   const plain = (_: string, part: unknown): unknown => (typeof part === "bigint" ? String(part) : part);
-  const text = typeof given === "object" ? JSON.stringify(given, plain) : String(given);
+  let text = "an object that cannot be written";
+  try {
+    text = typeof given === "object" ? JSON.stringify(given, plain) : String(given);
+  } catch {
+    // It contains itself.
+  }
   throw new NibbleError("invalid_argument", `${mustBe}, not ${text}`);
 }

@@ -53,9 +53,10 @@ export async function plannerModule(source?: WasmSource): Promise<WebAssembly.Mo
 }
 
 async function compile(source: string | URL | BufferSource): Promise<WebAssembly.Module> {
-  if (typeof source !== "string" && !(source instanceof URL)) return WebAssembly.compile(source);
-  const url = String(source);
+  const isPlace = typeof source === "string" || source instanceof URL;
+  const url = isPlace ? String(source) : "given as bytes";
   try {
+    if (!isPlace) return await WebAssembly.compile(source);
     if (url.startsWith("file:")) {
       const { readFile } = await import(/* @vite-ignore */ /* webpackIgnore: true */ "node:fs/promises");
       return await WebAssembly.compile(await readFile(new URL(url)));

@@ -7,15 +7,14 @@ namespace nibble {
 namespace {
 
 constexpr std::array kPasses = {
-    Pass{"views", drop_views, "views that change no shape are their source"},
-    Pass{"round_inputs", round_inputs, "the input of linears with 8-bit activations is rounded once for all of them"},
-    Pass{"common_subexpressions", common_subexpressions,
-         "what is computed twice from the same values is computed once"},
-    Pass{"dead_values", dead_values, "what nobody reads is not computed"},
-    Pass{"gate_up", gate_up, "silu(gate) * up, two linears of one input, is one linear"},
-    Pass{"join_linears", join_linears, "linears of one input, as q, k and v, are one linear"},
-    Pass{"add_rms_norm", add_rms_norm, "a sum and its norm are one op"},
-    Pass{"rope_cache", rope_cache, "rotating q and k and writing k and v to the caches are one op"},
+    Pass{"views", drop_views, "replaces views that keep the shape by their source"},
+    Pass{"round_inputs", round_inputs, "rounds the input of linears with 8-bit activations once for all of them"},
+    Pass{"common_subexpressions", common_subexpressions, "computes only once what has the same inputs"},
+    Pass{"dead_values", dead_values, "removes what nobody reads"},
+    Pass{"gate_up", gate_up, "makes one linear of silu(gate) * up"},
+    Pass{"join_linears", join_linears, "makes one linear of several with one input, such as q, k and v"},
+    Pass{"add_rms_norm", add_rms_norm, "makes one op of a sum and its norm"},
+    Pass{"rope_cache", rope_cache, "makes one op of rotating q and k and writing k and v to the caches"},
 };
 
 }  // namespace

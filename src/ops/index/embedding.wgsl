@@ -21,7 +21,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     }
     return;
   }
-  // Loaded for its type; the padding of a whole result is nobody's.
+  // Loaded for its type; the padding after the last element has no meaning.
   var values = load4_result(quad);
   for (var lane = 0u; lane < 4u; lane++) {
     let element = min(4u * quad + lane, count - 1u);

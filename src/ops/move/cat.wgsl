@@ -72,7 +72,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
   let quad = params.first_quad + i;
   var row = 4u * quad / params.width;
   var column = 4u * quad - row * params.width;
-  // What other dispatches wrote; the padding after the last element is nobody's.
+  // What other dispatches wrote; the padding after the last element has no meaning.
   var values = load4_result(quad);
   var any = false;
   for (var lane = 0u; lane < 4u; lane++) {

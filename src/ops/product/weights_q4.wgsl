@@ -7,7 +7,7 @@ fn nibble_at(row: u32, k: u32) -> u32 {
   return (weight[byte >> 2u] >> ((byte & 3u) * 8u + ((k & 1u) ^ SWAPPED) * 4u)) & 15u;
 }
 
-// Four neighbours of a row; those past the depth are nobody's.
+// Four neighbours of a row; those past the depth have no meaning.
 fn nibble_quad(row: u32, k: u32) -> vec4<f32> {
   if (WEIGHT_QUADS == 0u) {
     return vec4<f32>(vec4<u32>(nibble_at(row, k), nibble_at(row, k + 1u), nibble_at(row, k + 2u),

@@ -52,6 +52,15 @@ export const loadingChecks: Record<string, Check> = {
       says(await failureOf(env, load(3 as unknown as string)), "invalid_argument", "an address, a Blob, bytes");
       const nothing = env.nibble.load(new Uint8Array(0), {} as Nibble.LoadOptions);
       says(await failureOf(env, nothing), "invalid_argument", "needs a device");
+      const none = env.nibble.load(new Uint8Array(0), null as unknown as Nibble.LoadOptions);
+      says(await failureOf(env, none), "invalid_argument", "needs a device");
+      const wasm = env.nibble.load(address(env, "mul"), { device, cache: false, wasm: new Uint8Array([1, 2, 3]) });
+      says(await failureOf(env, wasm), "io", "the planner given as bytes could not be loaded");
+      const named = (inputs: unknown): Promise<Nibble.Model> =>
+        env.nibble.load(address(env, "mul"), { device, cache: false, inputs: inputs as string[] });
+      for (const names of ["ab", [1, {}], 3]) {
+        says(await failureOf(env, named(names)), "invalid_argument", "the names of the inputs must be a list of texts");
+      }
       const method = env.nibble.load(address(env, "mul"), { device, cache: false, method: "backward" });
       says(await failureOf(env, method), "invalid_argument", "backward");
     }),

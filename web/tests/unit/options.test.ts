@@ -132,5 +132,8 @@ test("options_of_another_kind_are_refused", () => {
   refused({ withoutPasses: Array(1) }, "withoutPasses must be a list of names, not [null]");
   refused({ variants: { product: 3 } }, `${variants}, not {"product":3}`);
   refused({ variants: ["product=tile"] }, `${variants}, not ["product=tile"]`);
+  const circle: Record<string, unknown> = {};
+  circle.itself = circle;
+  refused({ method: circle }, "method must be a text, not an object that cannot be written");
   refused({ tuning: "tuning.json" }, "tuning must be an object with a list of choices, not tuning.json");
 });
