@@ -22,6 +22,7 @@ API_HEADERS = ("nibble/nibble.hpp", "nibble/nibble.h")
 FORBIDDEN_INCLUDE = re.compile(
     r'#\s*include\s*[<"](?:\S*/)?(?:webgpu\.h|wgpu\.h|executorch/|torch/|gpu/|executorch\.h)'
 )
+WEBGPU_INCLUDE = re.compile(r'#\s*include\s*[<"]w(?:eb)?gpu\.h')
 # Each of these throws, and rooms are compiled without exceptions: a throw would end the process.
 BANNED_CALLS = {
     re.compile(r"\.at\("): "at() throws; test the index and use []",
@@ -41,6 +42,8 @@ def read_sources(root: Path) -> list[str]:
             where = f"{path.relative_to(root)}:{number}"
             if room in PURE_ROOMS and FORBIDDEN_INCLUDE.search(line):
                 complaints.append(f"{where}: the room '{room}' may not include this: {line.strip()}")
+            if room != "gpu" and WEBGPU_INCLUDE.search(line):
+                complaints.append(f"{where}: only the room 'gpu' includes this: {line.strip()}")
             code = line.split("//")[0]
             complaints += [f"{where}: {why}" for call, why in BANNED_CALLS.items() if call.search(code)]
     return complaints

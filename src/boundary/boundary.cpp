@@ -51,11 +51,6 @@ Error wrong_output_count(std::size_t given, std::size_t wanted) {
           fmt::format("{} given, but the program has {}", counted(given, "output"), wanted)};
 }
 
-Error too_many_dimensions(std::string_view label, std::uint64_t rank) {
-  return {ErrorCode::invalid_argument,
-          fmt::format("{} has {} dimensions, but the most is {}", label, rank, Shape::kMaxRank)};
-}
-
 Boundary::Boundary(MethodSignature signature, std::shared_ptr<const Plan> plan)
     : signature_(std::move(signature)), plan_(std::move(plan)), method_inputs_(plan_->layout().inputs.size()) {
   for (std::size_t i = 0; i < signature_.inputs.size(); ++i) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "boundary/elements.hpp"
+#include "boundary/rank.hpp"
 #include "boundary/signature.hpp"
 #include "plan/stepper.hpp"
 
@@ -84,6 +85,5 @@ class Boundary {
 /// Errors that other code finds before a Boundary can.
 Error wrong_input_count(std::size_t given, std::size_t wanted);
 Error wrong_output_count(std::size_t given, std::size_t wanted);
-Error too_many_dimensions(std::string_view label, std::uint64_t rank);
 
 }  // namespace nibble

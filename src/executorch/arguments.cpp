@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "boundary/rank.hpp"
 #include "graph/status.hpp"
 
 namespace nibble {
@@ -58,8 +59,8 @@ Result<HostTensor> input_of(const et::EValue& value, std::size_t index) {
   TRY_ASSIGN(input.dtype, dtype_of(tensor, "input", index));
   for (const auto size : tensor.sizes()) {
     if (!input.shape.push_back(size)) {
-      return fail(ErrorCode::invalid_argument, "input {} has {} dimensions, but the most is {}", index, tensor.dim(),
-                  Shape::kMaxRank);
+      return std::unexpected(
+          too_many_dimensions(fmt::format("input {}", index), static_cast<std::uint64_t>(tensor.dim())));
     }
   }
   input.data = tensor.const_data_ptr();

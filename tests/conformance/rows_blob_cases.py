@@ -189,6 +189,17 @@ def variances(rng):
 
 
 @built
+def long_sums_of_two_dims(rng):
+    """So many elements of two dimensions that one thread must not fold a line, see long_cases.py."""
+    b = Blob()
+    x, out = b.tensor("float32", [6, 130, 5000]), b.tensor("float32", [130])
+    a = floats(rng, 6, 130, 5000) + np.float32(1)
+    b.op("aten.sum.dim_IntList", [x, b.ints([0, 2]), b.boolean(False), b.null(), out])
+    b.inputs, b.outputs = [x], [out]
+    return Built(b, [([a], [a.astype(np.float64).sum((0, 2)).astype(np.float32)])], rtol=1e-4)
+
+
+@built
 def softmax_of_odd_ranks(rng):
     """A scalar, five dimensions, eight; halves to floats."""
     b, sources, ends, inputs, expected = Blob(), [], [], [], []

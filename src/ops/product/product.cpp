@@ -30,7 +30,7 @@ constexpr Variant kVariants[] = {
             "the weights are read once, in runs of memory, by as many lanes as there are"),
     Variant("tile", kByRows, {Adapters::gpu}, {32, 64, 128}, &wgsl::product_tile,
             "weights and x are shared through workgroup memory"),
-    Variant("flat", {.none_of = kJoined}, {}, {}, &wgsl::product_flat,
+    Variant("flat", {.none_of = kJoined | kDeep}, {}, {}, &wgsl::product_flat,
             "any adapter: four neighbours of the result, whatever rows they belong to"),
 };
 
