@@ -119,12 +119,12 @@ Status multiply(Lowering& op, Product p) {
   };
   facts.trait(kDeep, is_deep(p.params.depth), p.varies && is_deep(p.max_depth));
   facts.trait(kJoined, p.sections > 1, false);
-  const auto& v = op.choose(kProduct, facts);
-  const bool is_flat = v.shader == &wgsl::product_flat;
-  if (is_flat && is_deep(p.params.depth)) {
+  if ((facts.traits & kFlat) != 0 && is_deep(p.params.depth)) {
     return op.fail("the depth is {}, but on this device it may be {} at most where rows of float16 results share words",
                    p.params.depth, DeviceProfile::kMaxRounds);
   }
+  const auto& v = op.choose(kProduct, facts);
+  const bool is_flat = v.shader == &wgsl::product_flat;
   const bool is_words = v.shader == &wgsl::linear_q4;
   const bool is_row = v.shader == &wgsl::product_row;
   const bool by_words = is_words || (is_row && has_words && !p.varies);
