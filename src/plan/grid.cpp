@@ -15,6 +15,11 @@ Result<Grid> grid_for(std::uint64_t threads, std::uint32_t preferred_workgroup, 
   grid.workgroup = clamp_workgroup(preferred_workgroup, limits);
   const std::uint64_t most = std::max(1U, limits.max_workgroups_per_dimension);
   const std::uint64_t groups = Size(threads).div_up(grid.workgroup).unchecked();
+  if (groups <= most && Size(threads).fits_u32() && (Size(groups) * grid.workgroup).fits_u32()) [[likely]] {
+    const auto columns = static_cast<std::uint32_t>(groups);
+    grid.groups = {columns, columns == 0 ? 0U : 1U, columns == 0 ? 0U : 1U};
+    return grid;
+  }
   // Spread the groups evenly over x, y and z, with as few layers (z), and then rows (y), as the limit allows.
   const std::uint64_t layers = Size(groups).div_up(Size(most * most).unchecked()).unchecked();
   const std::uint64_t per_layer = layers == 0 ? 0 : Size(groups).div_up(layers).unchecked();

@@ -18,13 +18,20 @@ enum class Elem : std::uint8_t { f32, f16, i32, boolean, u8, i8, words, words4, 
 
 Elem elem_of(DType dtype);
 
+/// Names are literals: mostly the very same one, which saves reading them.
+inline bool same_name(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && (a.data() == b.data() || a == b);
+}
+
 struct BindingFormat {
   std::string_view name;
   Access access = Access::read;
   Elem elem = Elem::f32;
   std::uint8_t lanes = 4;  ///< elements per load and store
 
-  friend bool operator==(const BindingFormat&, const BindingFormat&) = default;
+  friend bool operator==(const BindingFormat& a, const BindingFormat& b) {
+    return a.access == b.access && a.elem == b.elem && a.lanes == b.lanes && same_name(a.name, b.name);
+  }
 };
 
 /// Which buffer is bound. A call looks up its BufferId; at load buffers have none yet.
@@ -61,7 +68,9 @@ struct OverrideValue {
   std::string_view name;
   double value = 0;
 
-  friend bool operator==(const OverrideValue&, const OverrideValue&) = default;
+  friend bool operator==(const OverrideValue& a, const OverrideValue& b) {
+    return a.value == b.value && same_name(a.name, b.name);
+  }
 };
 
 /// A slot of a shader, and the module that fills it.
@@ -72,13 +81,15 @@ struct SlotFill {
   std::string_view name;
   const Shader* module = nullptr;
 
-  friend bool operator==(const SlotFill&, const SlotFill&) = default;
+  friend bool operator==(const SlotFill& a, const SlotFill& b) {
+    return a.module == b.module && same_name(a.name, b.name);
+  }
 };
 
 /// The bytes of a parameter struct, which has the layout of the WGSL struct `Params`.
 class Params {
  public:
-  Params() = default;
+  Params() {}  // NOLINT(modernize-use-equals-default): that would set all bytes to zero, in every dispatch of a call
   template <class T>
     requires(!std::is_same_v<T, Params>)
   Params(const T& params) : size_(sizeof(T)) {
@@ -90,7 +101,7 @@ class Params {
 
  private:
   std::uint32_t size_ = 0;
-  alignas(8) std::array<std::byte, kParamsStride> bytes_{};
+  alignas(8) std::array<std::byte, kParamsStride> bytes_;  // only the first size_ are set
 };
 
 /// The buffers of a dispatch, in the order of their bindings.

@@ -168,7 +168,7 @@ Status Stepper::update() {
   }
   params_.resize(order_.size() * kParamsStride);
   for (std::size_t i = 0; i < order_.size(); ++i) {
-    std::memcpy(params_.data() + i * kParamsStride, order_[i]->params.data(), kParamsStride);
+    std::memcpy(params_.data() + i * kParamsStride, order_[i]->params.data(), order_[i]->params_bytes);
   }
   ++version_;
   return {};

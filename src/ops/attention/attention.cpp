@@ -29,11 +29,11 @@ std::array<std::uint32_t, 4> strides_of(const Shape& shape, Axes axes) {
 }
 
 struct Attention {
-  Tensor query;
-  Tensor key;
-  Tensor value;
-  std::optional<Tensor> mask;
-  Out out;
+  const Tensor& query;
+  const Tensor& key;
+  const Tensor& value;
+  const Tensor* mask;  ///< null where there is none
+  Out& out;
   Axes axes{};
   wgsl::AttentionParams params{.parts = 1};
 };
@@ -124,7 +124,7 @@ void split_keys(wgsl::AttentionParams& p, const Split& split, std::uint32_t tile
 
 /// What never changes from call to call.
 Status check(const Lowering& op, Attention& a) {
-  for (const Tensor* t : {&a.query, &a.key, &a.value, static_cast<Tensor*>(&a.out)}) {
+  for (const Tensor* t : {&a.query, &a.key, &a.value, static_cast<const Tensor*>(&a.out)}) {
     if (t->rank() != 4) return op.fail("{} must have 4 dimensions, but its shape is {}", t->arg, t->shape);
   }
   const Shape& q = a.query.shape;
@@ -225,7 +225,12 @@ Status sdpa_with_kv_cache(Lowering& op, const Float<Tensor>& query, const Float<
                           const Float<Tensor>& value, const Float<State>& key_cache, const Float<State>& value_cache,
                           LiveInt start, Ignored, const std::optional<Float<Tensor>>& mask, Ignored,
                           std::optional<bool> is_causal, std::optional<Number> scale, Float<Out>& out) {
-  Attention a{.query = query, .key = key_cache, .value = value_cache, .mask = mask, .out = out, .axes = kCacheAxes};
+  Attention a{.query = query,
+              .key = key_cache,
+              .value = value_cache,
+              .mask = mask ? &*mask : nullptr,
+              .out = out,
+              .axes = kCacheAxes};
   TRY(check(op, a));
   if (!(key.shape == value.shape) || key.shape[1] != query.shape[1]) {
     return op.fail("query has shape {}, key {} and value {}: their positions differ", query.shape, key.shape,
@@ -241,7 +246,12 @@ Status sdpa_with_kv_cache(Lowering& op, const Float<Tensor>& query, const Float<
 Status custom_sdpa(Lowering& op, const Float<Tensor>& query, const Float<Tensor>& key_cache,
                    const Float<Tensor>& value_cache, LiveInt start, const std::optional<Float<Tensor>>& mask, Ignored,
                    std::optional<bool> is_causal, std::optional<Number> scale, Float<Out>& out) {
-  Attention a{.query = query, .key = key_cache, .value = value_cache, .mask = mask, .out = out, .axes = kCacheAxes};
+  Attention a{.query = query,
+              .key = key_cache,
+              .value = value_cache,
+              .mask = mask ? &*mask : nullptr,
+              .out = out,
+              .axes = kCacheAxes};
   TRY(check(op, a));
   TRY(see_cache(op, a, start, is_causal));
   return attend(op, a, scale);
@@ -249,7 +259,7 @@ Status custom_sdpa(Lowering& op, const Float<Tensor>& query, const Float<Tensor>
 
 Status sdpa(Lowering& op, const Float<Tensor>& q, const Float<Tensor>& k, const Float<Tensor>& v,
             const std::optional<Float<Tensor>>& mask, std::optional<Number> scale, Float<Out>& out) {
-  Attention a{.query = q, .key = k, .value = v, .mask = mask, .out = out, .axes = kHeadAxes};
+  Attention a{.query = q, .key = k, .value = v, .mask = mask ? &*mask : nullptr, .out = out, .axes = kHeadAxes};
   TRY(check(op, a));
   a.params.keys = narrow(k.shape[2]);
   TRY(read_mask(op, a));
