@@ -22,7 +22,10 @@ std::unexpected<Error> Lowering::wrong_kind(std::size_t index, std::string_view 
 Status Lowering::argument(std::size_t index, Tensor& out) const {
   const auto* tensor = planned_.graph.tensor(id(index));
   if (tensor == nullptr) return wrong_kind(index, "a tensor");
-  out = {id(index), tensor->dtype, live_.shapes[id(index)], arg(index)};
+  out.id = id(index);
+  out.dtype = tensor->dtype;
+  out.shape = live_.shapes[out.id];
+  out.arg = arg(index);
   return {};
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "plan/copy.hpp"
 
@@ -82,8 +83,12 @@ BufferArg Lowering::read(std::string_view name, const Tensor& tensor) {
   if (e.shards.size() != 1) [[unlikely]] {
     refuse(fmt::format("{} takes {} bytes, more than one binding on this device shows", tensor.arg, e.bytes));
   }
-  if (const auto count = Size::of(tensor.shape); !count.fits_u32()) [[unlikely]] {
-    refuse(fmt::format("{} has {} elements, more than 32 bits can count", tensor.arg, count.unchecked()));
+  // An element has a byte at least, and a live shape is never larger than what is stored.
+  if (e.bytes > std::numeric_limits<std::uint32_t>::max()) [[unlikely]] {
+    const auto count = Size::of(tensor.shape);
+    if (!count.fits_u32()) {
+      refuse(fmt::format("{} has {} elements, more than 32 bits can count", tensor.arg, count.unchecked()));
+    }
   }
   return read(name, tensor, ShardPlace{});
 }
