@@ -29,12 +29,16 @@ std::array<std::uint32_t, 4> strides_of(const Shape& shape, Axes axes) {
 }
 
 struct Attention {
+  Attention(const Tensor& q, const Tensor& k, const Tensor& v, const std::optional<Float<Tensor>>& added, Out& result,
+            Axes order)
+      : query(q), key(k), value(v), mask(added ? &*added : nullptr), out(result), axes(order) {}
+
   const Tensor& query;
   const Tensor& key;
   const Tensor& value;
   const Tensor* mask;  ///< null where there is none
   Out& out;
-  Axes axes{};
+  Axes axes;
   wgsl::AttentionParams params{.parts = 1};
 };
 
@@ -225,12 +229,7 @@ Status sdpa_with_kv_cache(Lowering& op, const Float<Tensor>& query, const Float<
                           const Float<Tensor>& value, const Float<State>& key_cache, const Float<State>& value_cache,
                           LiveInt start, Ignored, const std::optional<Float<Tensor>>& mask, Ignored,
                           std::optional<bool> is_causal, std::optional<Number> scale, Float<Out>& out) {
-  Attention a{.query = query,
-              .key = key_cache,
-              .value = value_cache,
-              .mask = mask ? &*mask : nullptr,
-              .out = out,
-              .axes = kCacheAxes};
+  Attention a(query, key_cache, value_cache, mask, out, kCacheAxes);
   TRY(check(op, a));
   if (!(key.shape == value.shape) || key.shape[1] != query.shape[1]) {
     return op.fail("query has shape {}, key {} and value {}: their positions differ", query.shape, key.shape,
@@ -246,12 +245,7 @@ Status sdpa_with_kv_cache(Lowering& op, const Float<Tensor>& query, const Float<
 Status custom_sdpa(Lowering& op, const Float<Tensor>& query, const Float<Tensor>& key_cache,
                    const Float<Tensor>& value_cache, LiveInt start, const std::optional<Float<Tensor>>& mask, Ignored,
                    std::optional<bool> is_causal, std::optional<Number> scale, Float<Out>& out) {
-  Attention a{.query = query,
-              .key = key_cache,
-              .value = value_cache,
-              .mask = mask ? &*mask : nullptr,
-              .out = out,
-              .axes = kCacheAxes};
+  Attention a(query, key_cache, value_cache, mask, out, kCacheAxes);
   TRY(check(op, a));
   TRY(see_cache(op, a, start, is_causal));
   return attend(op, a, scale);
@@ -259,7 +253,7 @@ Status custom_sdpa(Lowering& op, const Float<Tensor>& query, const Float<Tensor>
 
 Status sdpa(Lowering& op, const Float<Tensor>& q, const Float<Tensor>& k, const Float<Tensor>& v,
             const std::optional<Float<Tensor>>& mask, std::optional<Number> scale, Float<Out>& out) {
-  Attention a{.query = q, .key = k, .value = v, .mask = mask ? &*mask : nullptr, .out = out, .axes = kHeadAxes};
+  Attention a(q, k, v, mask, out, kHeadAxes);
   TRY(check(op, a));
   a.params.keys = narrow(k.shape[2]);
   TRY(read_mask(op, a));

@@ -1,0 +1,29 @@
+"""The families of ops, on the device: what the exporter makes, and what only a program built by hand has."""
+
+import pytest
+
+from conformance import (
+    attention_blobs,
+    attention_cases,
+    elementwise_blobs,
+    elementwise_cases,
+    rows_blob_cases,
+    rows_cases,
+)
+from conformance.blob_cases import build
+from conformance.programs import check_built, every_route, open_built
+
+BUILDERS = attention_blobs.BUILDERS | elementwise_blobs.BUILDERS | rows_blob_cases.BUILDERS
+
+
+@every_route([*attention_cases.ALL, *elementwise_cases.ALL, *rows_cases.ALL])
+def test_program_gives_what_torch_gives(name, route, program):
+    exported = program(name)
+    exported.check_calls(exported.open(route))
+
+
+# Nibble alone: what is compared is the kernels, and the other route is tested by the programs above.
+@pytest.mark.parametrize("name", BUILDERS)
+def test_built_program_gives_what_numpy_gives(name, tmp_path):
+    program = build(BUILDERS[name], name)
+    check_built(open_built(program, tmp_path), program)
