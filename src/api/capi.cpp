@@ -156,7 +156,7 @@ nibble_device* nibble_device_open(const char* selector) noexcept {
   auto device = nibble::Device::open(selector != nullptr ? selector : "");
   if (!device) return failed(std::move(device).error());
   auto json = text_of(json_of(device->info()));
-  return new nibble_device{std::move(*device), std::move(json)};
+  return new nibble_device{*device, std::move(json)};
 }
 
 const char* nibble_device_json(nibble_device* device) noexcept {
@@ -194,7 +194,7 @@ nibble_model* nibble_model_load(nibble_device* device, const char* path, const n
     for (const auto& value : method.values) values.push_back(Json::parse(value, nullptr, false));
     constants[method.name] = values.size() == 1 ? values.front() : values;
   }
-  return new nibble_model{std::move(*model), text_of(constants), {}, {}};
+  return new nibble_model{*model, text_of(constants), {}, {}};
 }
 
 size_t nibble_model_input_count(nibble_model* model) noexcept {
@@ -246,7 +246,7 @@ nibble_session* nibble_model_session(nibble_model* model) noexcept {
   if (!is_there(model, "model")) return nullptr;
   auto session = model->model.session();
   if (!session) return failed(std::move(session).error());
-  return new nibble_session{model->model, std::move(*session), {}, {}, {}};
+  return new nibble_session{model->model, *session, {}, {}, {}};
 }
 
 bool nibble_session_set_inputs(nibble_session* session, const nibble_tensor* inputs, size_t count) noexcept {

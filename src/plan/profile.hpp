@@ -23,7 +23,7 @@ struct Limits {
 struct DeviceProfile {
   /// How often a thread may go round its loops, all of them together: Mesa's llvmpipe ends them after 65535 rounds, and
   /// nobody is told. Beyond this, work is split among more threads or dispatches.
-  static constexpr std::uint32_t kMaxRounds = 60000;
+  static constexpr std::uint64_t kMaxRounds = 60000;
 
   std::string name = "default limits";
   std::string driver;

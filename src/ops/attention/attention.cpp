@@ -64,7 +64,7 @@ struct Split {
   /// Keys that one part may have.
   std::uint32_t max_part_keys(const DeviceProfile& profile, std::uint32_t quads) const {
     if (profile.kind != AdapterKind::cpu) return std::numeric_limits<std::uint32_t>::max();
-    return std::max(1U, DeviceProfile::kMaxRounds / (rounds + quad_rounds * quads)) * step;
+    return std::max(1U, narrow(DeviceProfile::kMaxRounds / (rounds + quad_rounds * quads))) * step;
   }
 };
 constexpr std::array<Split, std::size(kVariants)> kSplits{
