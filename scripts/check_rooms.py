@@ -2,7 +2,7 @@
 
 The includes are checked twice: by reading the sources, and by trying to compile forbidden ones with each room's own
 flags, which shows that the compiler would refuse them too. What the build lets each room see must be what the table in
-docs/design.md says.
+docs/design.md says. And a row of an op must not compile with another number of names than its function has parameters.
 """
 
 import json
@@ -93,6 +93,26 @@ def try_includes(root: Path, build: Path) -> list[str]:
     return complaints
 
 
+# A row of an op's table.
+ROW = """#include "plan/lowering.hpp"
+namespace nibble {
+Status lower(Lowering&, const Tensor&, std::int64_t, Out&) { return {}; }
+constexpr Op kOp = op<lower>("op", "NAMES");
+}"""
+
+
+def try_rows(root: Path, build: Path) -> list[str]:
+    """One complaint where a row compiles with more or fewer names than its function has parameters."""
+    commands = json.loads((build / "compile_commands.json").read_text())
+    flags, folder = room_flags(commands, root / "src" / "ops")
+    wanted = {"self, dim -> out": True, "self -> out": False, "self, dim, step -> out": False, "": False}
+    return [
+        f"a row of an op with 3 parameters {'does not compile' if is_right else 'compiles'} with the names '{names}'"
+        for names, is_right in wanted.items()
+        if compiles(flags, folder, ROW.replace("NAMES", names)) != is_right
+    ]
+
+
 def documented_rooms(root: Path) -> dict[str, set[str]]:
     """What each room may include, from the table in docs/design.md."""
     rows = re.findall(r"^\| `src/(\w+)/` \|.*\|([^|]*)\|$", (root / "docs" / "design.md").read_text(), re.MULTILINE)
@@ -126,7 +146,7 @@ def compare_rooms(documented: dict[str, set[str]], visible: dict[str, set[str]])
 def main() -> int:
     root = Path(__file__).resolve().parent.parent
     build = Path(sys.argv[1])
-    complaints = read_sources(root) + try_includes(root, build)
+    complaints = read_sources(root) + try_includes(root, build) + try_rows(root, build)
     complaints += compare_rooms(documented_rooms(root), visible_rooms(root, build))
     print("\n".join(complaints) or "Every room includes and calls only what it may.")
     return 1 if complaints else 0
