@@ -106,7 +106,17 @@ def devices() -> list[DeviceInfo]:
     return [DeviceInfo._from_json(info) for info in json.loads(check(lib.nibble_devices_json()))]
 
 
-class Device:
+class _Closable:
+    """For `with`: closed at the end of the block."""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_exception) -> None:
+        self.close()
+
+
+class Device(_Closable):
     """An open adapter. Models on the same device share compiled kernels."""
 
     def __init__(self, which: str | int | DeviceInfo | None = None):
@@ -136,12 +146,6 @@ class Device:
     def close(self) -> None:
         """Releases the GPU once no model needs it."""
         self._handle.close()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_exception) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<nibble.Device {self.name}>"
@@ -179,7 +183,7 @@ def load_program(
     return Model(opened, model)
 
 
-class Session:
+class Session(_Closable):
     """One user's state of a model. Calls from several threads run one after the other."""
 
     def __init__(self, model: "Model", name: str = "session"):
@@ -232,14 +236,8 @@ class Session:
         with self._lock:
             self._handle.close()
 
-    def __enter__(self):
-        return self
 
-    def __exit__(self, *_exception) -> None:
-        self.close()
-
-
-class Model:
+class Model(_Closable):
     """A program's weights and kernels on a GPU, shared by its sessions. Calling the model uses its own session."""
 
     def __init__(self, device: Device, handle: _Handle):
@@ -283,12 +281,6 @@ class Model:
         """Closes the model's own session, and frees the weights once no other session needs them."""
         self._own.close()
         self._handle.close()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_exception) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"<nibble.Model inputs={list(self.inputs)} outputs={list(self.outputs)}>"

@@ -1,16 +1,12 @@
 #include "api/kept_constants.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <new>
+
+#include "gpu/uploader.hpp"
 
 namespace nibble {
 namespace {
-
-bool are_zero(std::span<const std::byte> bytes) {
-  return bytes.empty() ||
-         (bytes[0] == std::byte{0} && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
-}
 
 std::unexpected<Error> no_memory(std::size_t bytes) {
   return fail(ErrorCode::out_of_memory, "there is no memory for {} bytes of state", bytes);
@@ -26,7 +22,7 @@ Result<std::unique_ptr<KeptConstants>> KeptConstants::make(ConstantSource& sourc
     TRY_ASSIGN(const auto bytes, source.open(constant));
     Kept& kept = self->kept_[constant];
     kept.length = bytes.size();
-    if (are_zero(bytes)) {
+    if (gpu::is_zero(bytes)) {
       most_zeros = std::max(most_zeros, bytes.size());
     } else {
       kept.bytes.reset(new (std::nothrow) std::byte[bytes.size()]);

@@ -32,8 +32,8 @@ class KeptConstants final : public ConstantSource {
   };
 
   std::map<std::uint32_t, Kept> kept_;
-  std::unique_ptr<std::byte, Free>
-      zeros_;  ///< as many as the longest needs; nobody writes them, so they take no memory
+  /// As many as the longest needs. Nobody writes them, so they take no memory.
+  std::unique_ptr<std::byte, Free> zeros_;
 };
 
 }  // namespace nibble

@@ -8,17 +8,18 @@
 #include "gpu/host_convert.hpp"
 
 namespace nibble::gpu {
+
+bool is_zero(std::span<const std::byte> bytes) {
+  return bytes.empty() ||
+         (bytes[0] == std::byte{0} && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
+}
+
 namespace {
 
 /// After each chunk, the file's pages are released.
 constexpr std::uint64_t kChunkBytes = std::uint64_t{4} << 20;
 /// A smaller write counts as this many bytes, because wgpu makes a buffer for it too.
 constexpr std::uint64_t kLeastPending = std::uint64_t{64} << 10;
-
-bool is_zero(std::span<const std::byte> bytes) {
-  return bytes.empty() ||
-         (bytes[0] == std::byte{0} && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
-}
 
 class Uploader {
  public:

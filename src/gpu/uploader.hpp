@@ -25,6 +25,9 @@ inline constexpr UploadPace kWeightsPace{std::uint64_t{4} << 20, true};
 /// For a session's state. Calls come later on the same queue, so there is no need to wait unless the state is large.
 inline constexpr UploadPace kStatePace{std::uint64_t{32} << 20, false};
 
+/// Whether all bytes are zero.
+bool is_zero(std::span<const std::byte> bytes);
+
 /// Runs the uploads whose buffer is in `buffers` (others are null). New buffers are zero, so all-zero chunks are
 /// skipped.
 Status upload(Device& device, ConstantSource& source, std::span<const Upload> uploads,

@@ -53,6 +53,16 @@ TEST_F(CApiTest, options_reach_the_plan) {
   nibble_device_free(device);
 }
 
+nibble_tensor input_of(std::vector<std::int64_t>& ids) {
+  nibble_tensor input{};
+  input.dtype = NIBBLE_INT64;
+  input.rank = 2;
+  input.shape[0] = 1;
+  input.shape[1] = static_cast<std::int64_t>(ids.size());
+  input.data = ids.data();
+  return input;
+}
+
 TEST_F(CApiTest, runs_a_file) {
   nibble_device* device = nibble_device_open(nullptr);
   ASSERT_NE(device, nullptr) << nibble_error();
@@ -76,12 +86,7 @@ TEST_F(CApiTest, runs_a_file) {
   nibble_session* session = nibble_model_session(model);
   ASSERT_NE(session, nullptr) << nibble_error();
   std::vector<std::int64_t> ids = {3, 49};
-  nibble_tensor input{};
-  input.dtype = NIBBLE_INT64;
-  input.rank = 2;
-  input.shape[0] = 1;
-  input.shape[1] = 2;
-  input.data = ids.data();
+  nibble_tensor input = input_of(ids);
   ASSERT_TRUE(nibble_session_set_inputs(session, &input, 1)) << nibble_error();
   nibble_tensor output{};
   ASSERT_TRUE(nibble_session_output(session, 0, &output));
@@ -119,12 +124,7 @@ TEST_F(CApiTest, a_model_runs_by_itself) {
   ASSERT_NE(model, nullptr) << nibble_error();
   nibble_device_free(device);
   std::vector<std::int64_t> ids = {3, 49};
-  nibble_tensor input{};
-  input.dtype = NIBBLE_INT64;
-  input.rank = 2;
-  input.shape[0] = 1;
-  input.shape[1] = 2;
-  input.data = ids.data();
+  nibble_tensor input = input_of(ids);
   nibble_tensor output{};
   for (const std::int64_t last : {49, 7}) {
     ids[1] = last;
