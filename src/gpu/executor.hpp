@@ -2,10 +2,11 @@
 #pragma once
 
 #include <memory>
-#include <unordered_map>
+#include <optional>
 #include <vector>
 
 #include "boundary/boundary.hpp"
+#include "gpu/dispatcher.hpp"
 #include "gpu/host_convert.hpp"
 #include "gpu/model.hpp"
 #include "gpu/readback.hpp"
@@ -58,14 +59,6 @@ class Executor {
   Result<std::vector<DispatchTime>> profile(std::span<const HostOutput> outputs);
 
  private:
-  struct GroupKey {
-    const BindLayout* layout = nullptr;
-    std::array<BufferId, kMaxBindings> buffers{};
-    bool operator==(const GroupKey&) const = default;
-  };
-  struct GroupHash {
-    std::size_t operator()(const GroupKey& key) const noexcept;
-  };
   /// An output that a call reads back, and its place how many bytes of the readback buffer are used.
   struct Read {
     std::size_t output = 0;
@@ -78,7 +71,6 @@ class Executor {
     const void* data = nullptr;
     std::uint64_t bytes = 0;
   };
-  struct Timer;
 
   Executor(std::shared_ptr<const ModelResources> model, std::shared_ptr<const Boundary> boundary);
 
@@ -87,10 +79,8 @@ class Executor {
 
   void plan_reads(std::span<const HostOutput> outputs);
   Status prepare();
-  WGPUBindGroup bind_group(const Dispatch& dispatch);
   Status run(std::span<const HostOutput> outputs, Timer* timer);
   Status submit_and_read(std::span<const HostOutput> outputs, Timer* timer);
-  void encode_dispatches(WGPUCommandEncoder encoder, Timer* timer);
   void encode_reads(WGPUCommandEncoder encoder);
   Status read_outputs(std::span<const HostOutput> outputs, std::span<const std::byte> bytes);
 
@@ -100,14 +90,10 @@ class Executor {
   const Layout& layout_;
   Stepper stepper_;
   BufferSet buffers_;
-  Buffer params_;
+  std::optional<Dispatcher> dispatcher_;
   Readback readback_;
-
-  std::span<const std::shared_ptr<const Pipeline>> pipelines_;  ///< the model's
-  std::unordered_map<GroupKey, BindGroup, GroupHash> groups_;
-  std::vector<WGPUBindGroup> step_groups_;  ///< for the stepper's dispatches at prepared_version_
-  std::uint64_t prepared_version_ = 0;
-  bool can_fault_ = false;  ///< some dispatch of the call may report a fault
+  std::uint64_t prepared_version_ = 0;  ///< the stepper's, for which the dispatcher is prepared
+  bool can_fault_ = false;              ///< some dispatch of the call may report a fault
 
   std::vector<GivenInput> given_;
   std::vector<TakenInput> taken_;         ///< per input of the method

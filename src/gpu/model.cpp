@@ -1,5 +1,7 @@
 #include "gpu/model.hpp"
 
+#include "gpu/dispatcher.hpp"
+
 namespace nibble::gpu {
 
 Result<BufferSet> BufferSet::make(Device& device, const Layout& layout, bool (*wanted)(BufferRole)) {
@@ -29,8 +31,40 @@ Result<std::shared_ptr<const ModelResources>> ModelResources::make(std::shared_p
   }
   TRY_ASSIGN(self->constants_,
              BufferSet::make(*self->device_, layout, [](BufferRole role) { return role == BufferRole::constant; }));
-  TRY(upload(*self->device_, source, layout.uploads, self->constants_.raw, kWeightsPace, progress));
+  TRY_ASSIGN(const auto loading,
+             BufferSet::make(*self->device_, layout, [](BufferRole role) { return role == BufferRole::loading; }));
+  auto buffers = self->constants_.raw;
+  for (std::size_t i = 0; i < buffers.size(); ++i) {
+    if (loading.raw[i] != nullptr) buffers[i] = loading.raw[i];
+  }
+  TRY(upload(*self->device_, source, layout.uploads, buffers, kWeightsPace, progress));
+  TRY_ASSIGN(const auto dispatches, Stepper::preparation(self->plan_));
+  if (!dispatches.empty()) TRY(self->prepare(dispatches, buffers));
   return self;
+}
+
+Status ModelResources::prepare(std::span<const Dispatch> dispatches, std::span<const WGPUBuffer> buffers) {
+  TRY_ASSIGN(auto dispatcher, Dispatcher::make(*device_, pipelines_, buffers, dispatches.size()));
+  std::vector<const Dispatch*> order;
+  std::vector<std::byte> params;
+  for (const auto& dispatch : dispatches) {
+    order.push_back(&dispatch);
+    params.insert(params.end(), dispatch.params.begin(), dispatch.params.end());
+  }
+  TRY(dispatcher.prepare(order, params));
+  WGPUSubmissionIndex submission = 0;
+  {
+    ErrorScope scope(*device_, ErrorScope::Catch::validation);
+    CommandEncoder encoder(wgpu().DeviceCreateCommandEncoder(device_->handle(), nullptr));
+    dispatcher.encode(encoder.get(), nullptr);
+    CommandBuffer commands(wgpu().CommandEncoderFinish(encoder.get(), nullptr));
+    TRY(scope.close("encoding what is computed at load"));
+    WGPUCommandBuffer raw = commands.get();
+    submission = wgpu().QueueSubmitForIndex(device_->queue(), 1, &raw);
+    TRY(scope.settle("submitting what is computed at load"));
+  }
+  device_->wait(submission);
+  return device_->check();
 }
 
 }  // namespace nibble::gpu

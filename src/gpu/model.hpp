@@ -36,6 +36,9 @@ class ModelResources {
 
   std::shared_ptr<Device> device_;
   std::shared_ptr<const Plan> plan_;
+  /// Runs what is computed from constants, once. `buffers` holds those that only this needs, too.
+  Status prepare(std::span<const Dispatch> dispatches, std::span<const WGPUBuffer> buffers);
+
   BufferSet constants_;
   std::vector<std::shared_ptr<const Pipeline>> pipelines_;
 };

@@ -1,8 +1,9 @@
+#include "gpu/executor.hpp"
 #include "gpu/timer.hpp"
 
 namespace nibble::gpu {
 
-Status Executor::Timer::make(Device& device, std::size_t dispatches) {
+Status Timer::make(Device& device, std::size_t dispatches) {
   queries = static_cast<std::uint32_t>(dispatches * 2);
   const std::uint64_t bytes = std::uint64_t{queries} * 8;
   TRY_ASSIGN(resolved, device.make_buffer(bytes, WGPUBufferUsage_QueryResolve | WGPUBufferUsage_CopySrc,
@@ -18,7 +19,7 @@ Status Executor::Timer::make(Device& device, std::size_t dispatches) {
   return scope.close("making timestamp queries");
 }
 
-WGPUPassTimestampWrites Executor::Timer::writes(std::size_t dispatch) const {
+WGPUPassTimestampWrites Timer::writes(std::size_t dispatch) const {
   const auto query = static_cast<std::uint32_t>(dispatch * 2);
   WGPUPassTimestampWrites writes{};
   writes.querySet = sets[query / kQueriesPerSet].get();
@@ -27,7 +28,7 @@ WGPUPassTimestampWrites Executor::Timer::writes(std::size_t dispatch) const {
   return writes;
 }
 
-void Executor::Timer::encode(WGPUCommandEncoder encoder) const {
+void Timer::encode(WGPUCommandEncoder encoder) const {
   for (std::size_t i = 0; i < sets.size(); ++i) {
     const auto first = static_cast<std::uint32_t>(i) * kQueriesPerSet;
     wgpu().CommandEncoderResolveQuerySet(encoder, sets[i].get(), 0, std::min(kQueriesPerSet, queries - first),

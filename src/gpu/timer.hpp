@@ -3,11 +3,11 @@
 
 #include <vector>
 
-#include "gpu/executor.hpp"
+#include "gpu/readback.hpp"
 
 namespace nibble::gpu {
 
-struct Executor::Timer {
+struct Timer {
   static constexpr std::uint32_t kQueriesPerSet = 4096;  ///< WebGPU's limit
 
   std::vector<QuerySet> sets;

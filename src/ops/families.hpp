@@ -12,6 +12,7 @@ extern const Family kCat;
 extern const Family kChooseQparams;
 extern const Family kCompare;
 extern const Family kConvert;
+extern const Family kConvolution;
 extern const Family kEmbedding;
 extern const Family kFill;
 extern const Family kIndex;

@@ -183,7 +183,7 @@ class Explorer {
         std::ranges::move(probe.row_axes, std::back_inserter(needs_.row_axes));
       }
     } while (combinations.next());
-    needs_.dispatches += dispatches;
+    if (parts_.storage.at_load[n] == 0) needs_.dispatches += dispatches;
     return {};
   }
 

@@ -20,7 +20,8 @@ inline constexpr BufferId kNoBuffer = 0xffffffff;
 using PipelineId = std::uint32_t;
 
 enum class BufferRole : std::uint8_t {
-  constant,  ///< belongs to the Model, filled by uploads, never written by a dispatch
+  constant,  ///< belongs to the Model, filled by uploads or at load by dispatches, then never written
+  loading,   ///< like a constant, but only dispatches at load need it; gone when the Model is loaded
   state,     ///< belongs to the Session, filled by uploads when it is made, keeps its value from call to call
   slot,      ///< belongs to the Session: inputs, intermediates and outputs; shared where lifetimes do not overlap
   fault,     ///< belongs to the Session: kFaultWords words for bad data that kernels report; zero before each call

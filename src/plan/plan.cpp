@@ -14,6 +14,7 @@ Status rewrite(Graph& graph, const Limits& limits, const Options& options, const
   const PassContext context{find, options.max_shard_bytes != 0 ? std::min(largest, options.max_shard_bytes) : largest};
   TRY(fold_prepack(graph));
   split_norms(graph, context);
+  split_filters(graph, context);
   TRY(run_passes(graph, context, options.without_passes));
   if (options.f16_cache) f16_caches(graph);
   return {};

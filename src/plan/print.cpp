@@ -18,6 +18,7 @@ std::uint32_t workgroup_of(const PipelineDesc& pipeline) {
 std::string_view to_string(BufferRole role) noexcept {
   switch (role) {
     case BufferRole::constant: return "constant";
+    case BufferRole::loading: return "loading";
     case BufferRole::state: return "state";
     case BufferRole::slot: return "slot";
     case BufferRole::fault: return "fault";
@@ -108,6 +109,7 @@ MemoryUse measure_memory(const Plan& plan) {
       case BufferRole::constant: use.constants += buffer.bytes; break;
       case BufferRole::state: use.states += buffer.bytes; break;
       case BufferRole::slot: use.slots += buffer.bytes; break;
+      case BufferRole::loading:
       case BufferRole::fault: break;
     }
   }
@@ -119,8 +121,8 @@ MemoryUse measure_memory(const Plan& plan) {
     if (entry.role == BufferRole::slot) unshared(entry.bytes);
   }
   // Working memory of nodes lives in slots too.
-  for (auto bytes : storage.scratch_bytes) {
-    if (bytes != 0) unshared(bytes);
+  for (std::size_t n = 0; n < storage.scratch_bytes.size(); ++n) {
+    if (storage.scratch_bytes[n] != 0 && storage.at_load[n] == 0) unshared(storage.scratch_bytes[n]);
   }
   for (std::size_t n = 0; n < storage.needs_twin.size(); ++n) {
     if (storage.needs_twin[n] == 0) continue;

@@ -15,6 +15,7 @@ class Analysis {
         operands_(operands),
         root_(graph.values.size()),
         last_write_(graph.values.size(), -1),
+        writes_(graph.values.size()),
         touched_(graph.values.size()) {
     for (ValueId v = 0; v < root_.size(); ++v) root_[v] = v;
   }
@@ -22,7 +23,9 @@ class Analysis {
   Result<Storage> run(const Limits& limits, const Options& options) {
     find_writes();
     find_aliases();
+    find_load_nodes();
     make_entries();
+    find_loading_entries();
     measure_lifetimes();
     TRY(split_constants(largest_buffer(limits), options.max_shard_bytes / 16 * 16));
     find_twins();
@@ -42,9 +45,56 @@ class Analysis {
       for (auto v : operands_[n].outputs) {
         touched_[v] = true;
         last_write_[v] = n;
+        ++writes_[v];
       }
     }
     for (auto v : graph_.outputs) touched_[v] = true;
+  }
+
+  // What depends on constants alone is computed once. Not where bad indices could be found: nobody would be told.
+  void find_load_nodes() {
+    storage_.at_load.assign(graph_.nodes.size(), 0);
+    std::vector<bool> is_known(graph_.values.size());
+    std::vector<bool> is_open(graph_.values.size());
+    for (auto v : graph_.inputs) is_open[v] = true;
+    for (auto v : graph_.outputs) is_open[v] = true;
+    for (ValueId v = 0; v < is_known.size(); ++v) {
+      const auto* t = graph_.tensor(v);
+      is_known[v] = t != nullptr && t->constant >= 0 && writes_[v] == 0 && !is_open[v];
+    }
+    const auto is_fresh = [&](ValueId v) {
+      const auto* t = graph_.tensor(v);
+      return t != nullptr && t->constant < 0 && writes_[v] == 1 && !is_open[v];
+    };
+    for (std::int32_t n = 0; n < node_count(); ++n) {
+      const auto& [inputs, outputs, reads_data] = operands_[n];
+      const auto& signature = *graph_.nodes[n].signature;
+      if (reads_data || inputs.empty() || signature.has(Role::ids) || signature.has(Role::tensors)) continue;
+      if (!std::ranges::all_of(inputs, [&](ValueId v) { return is_known[v]; })) continue;
+      if (!std::ranges::all_of(outputs, is_fresh)) continue;
+      storage_.at_load[n] = 1;
+      for (auto v : outputs) is_known[v] = true;
+    }
+  }
+
+  bool is_made_at_load(ValueId v) const { return last_write_[v] >= 0 && storage_.at_load[last_write_[v]] != 0; }
+
+  // What only dispatches at load need is not kept.
+  void find_loading_entries() {
+    std::vector<bool> is_kept(storage_.entries.size());
+    const auto keep = [&](ValueId v) {
+      if (storage_.entry_of[v] != Storage::kNone) is_kept[storage_.entry_of[v]] = true;
+    };
+    for (std::int32_t n = 0; n < node_count(); ++n) {
+      if (storage_.at_load[n] != 0) continue;
+      std::ranges::for_each(operands_[n].inputs, keep);
+      std::ranges::for_each(operands_[n].outputs, keep);
+    }
+    std::ranges::for_each(graph_.outputs, keep);
+    for (std::size_t e = 0; e < is_kept.size(); ++e) {
+      auto& role = storage_.entries[e].role;
+      if (role == BufferRole::constant && !is_kept[e]) role = BufferRole::loading;
+    }
   }
 
   // A view is an alias only if nothing writes its source or itself later: then no reader sees a difference.
@@ -82,7 +132,9 @@ class Analysis {
         }
       }
       StorageEntry entry;
-      entry.role = !is_constant ? BufferRole::slot : written ? BufferRole::state : BufferRole::constant;
+      entry.role = is_constant && written              ? BufferRole::state
+                   : is_constant || is_made_at_load(v) ? BufferRole::constant
+                                                       : BufferRole::slot;
       entry.constant = tensor->constant;
       entry.narrowed = tensor->narrowed;
       entry.bytes = Size::bytes(tensor->shape, tensor->dtype).unchecked();
@@ -157,12 +209,13 @@ class Analysis {
       if (!e.shards.empty()) continue;
       const auto& tensor = *graph_.tensor(v);
       const std::int64_t rows = tensor.shape.rank() == 0 ? 1 : tensor.shape[0];
-      const auto most = wanted != 0 && e.role == BufferRole::constant ? std::min(largest, wanted) : largest;
+      const bool may_split = e.role != BufferRole::state && e.constant >= 0;
+      const auto most = wanted != 0 && may_split ? std::min(largest, wanted) : largest;
       if (padded(e.bytes) <= most) {
         e.shards.push_back({0, 0, rows});
         continue;
       }
-      if (e.role != BufferRole::constant) {
+      if (!may_split) {
         return fail(ErrorCode::unsupported,
                     "a tensor of shape {} ({}) takes {} bytes, but a buffer on this device holds at most {}",
                     tensor.shape, tensor.dtype, e.bytes, most);
@@ -205,6 +258,7 @@ class Analysis {
   std::span<const Operands> operands_;
   std::vector<ValueId> root_;
   std::vector<std::int32_t> last_write_;
+  std::vector<std::int32_t> writes_;
   std::vector<bool> touched_;
   Storage storage_;
 };
@@ -308,6 +362,11 @@ Status assign_buffers(const Graph& graph, std::span<const Operands> operands, co
       lay_out_columns(e, layout);
       continue;
     }
+    if (e.constant < 0) {
+      e.shards.front().buffer = static_cast<BufferId>(layout.buffers.size());
+      layout.buffers.push_back({padded(e.bytes), e.role});
+      continue;
+    }
     const auto& constant = graph.constants[e.constant];
     const std::int64_t rows = e.shards.back().row_end;
     const std::uint64_t row_bytes = rows == 0 ? 0 : e.bytes / static_cast<std::uint64_t>(rows);
@@ -334,7 +393,12 @@ Status assign_buffers(const Graph& graph, std::span<const Operands> operands, co
   storage.scratch.assign(graph.nodes.size(), kNoBuffer);
   storage.twin.assign(graph.nodes.size(), kNoBuffer);
   for (std::int32_t n = 0; n < static_cast<std::int32_t>(graph.nodes.size()); ++n) {
-    if (storage.scratch_bytes[n] != 0) claims.push_back({n, n, padded(storage.scratch_bytes[n]), &storage.scratch[n]});
+    if (storage.at_load[n] != 0 && storage.scratch_bytes[n] != 0) {
+      storage.scratch[n] = static_cast<BufferId>(layout.buffers.size());
+      layout.buffers.push_back({padded(storage.scratch_bytes[n]), BufferRole::loading});
+    } else if (storage.scratch_bytes[n] != 0) {
+      claims.push_back({n, n, padded(storage.scratch_bytes[n]), &storage.scratch[n]});
+    }
     if (storage.needs_twin[n] != 0) {
       const auto bytes = storage.entries[storage.entry_of[operands[n].outputs.front()]].bytes;
       claims.push_back({n, n, padded(bytes), &storage.twin[n]});

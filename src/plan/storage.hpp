@@ -10,7 +10,7 @@ namespace nibble {
 struct StorageEntry {
   BufferRole role = BufferRole::slot;
   std::uint64_t bytes = 0;
-  std::int32_t constant = -1;  ///< what fills it, for constants and states
+  std::int32_t constant = -1;  ///< what fills it, for constants that no node makes and for states
   bool narrowed = false;       ///< from float32 to float16
   std::int32_t first = 0;      ///< the first and last node that use it; -1 for inputs, the node count for outputs
   std::int32_t last = 0;
@@ -32,6 +32,7 @@ struct Storage {
   std::vector<std::uint64_t> scratch_bytes;  ///< per node
   std::vector<BufferId> twin;                ///< per node: the second buffer, for an output that is also an input
   std::vector<std::uint8_t> needs_twin;      ///< per node
+  std::vector<std::uint8_t> at_load;         ///< per node: it depends on constants alone, so it runs once, at load
 
   bool same(ValueId a, ValueId b) const { return entry_of[a] != kNone && entry_of[a] == entry_of[b]; }
 };

@@ -90,6 +90,10 @@ DeviceProfile profile_of(const wire::Profile& record) {
 
 Result<Options> options_of(const wire::Options& record) { return take_options(record, FromRecord{}); }
 
+wire::Dispatch dispatch_record(const Dispatch& from) {
+  return {.pipeline = from.pipeline, .grid = from.grid, .binding_count = from.binding_count, .bindings = from.bindings};
+}
+
 std::span<const wire::Pipeline> PipelineRecords::fill(std::span<const PipelineDesc> descs) {
   lists_.clear();
   records_.clear();
@@ -107,9 +111,11 @@ std::span<const wire::Pipeline> PipelineRecords::fill(std::span<const PipelineDe
   return records_;
 }
 
-const wire::Layout* LayoutRecords::fill(const Boundary& boundary, const Program& program) {
+Result<const wire::Layout*> LayoutRecords::fill(const Boundary& boundary, const Program& program) {
   const Layout& layout = boundary.plan()->layout();
   fill_memory(*boundary.plan());
+  TRY_ASSIGN(const auto preparation, Stepper::preparation(boundary.plan()));
+  fill_preparation(preparation);
   fill_graph(boundary);
   fill_method(boundary.signature());
   fill_states(layout);
@@ -119,6 +125,8 @@ const wire::Layout* LayoutRecords::fill(const Boundary& boundary, const Program&
              .constants = std::span<const wire::Constant>(constants_),
              .uploads = std::span<const wire::Upload>(uploads_),
              .pipelines = pipelines_.fill(layout.pipelines),
+             .preparation = std::span<const wire::Dispatch>(preparation_),
+             .preparation_params = std::span<const std::uint8_t>(preparation_params_),
              .graph_inputs = std::span<const wire::GraphInput>(graph_inputs_),
              .graph_outputs = std::span<const wire::GraphOutput>(graph_outputs_),
              .inputs = std::span<const wire::MethodInput>(inputs_),
@@ -148,6 +156,14 @@ void LayoutRecords::fill_memory(const Plan& plan) {
                         .file_offset = constants[one.constant].offset + one.source_offset,
                         .bytes = one.bytes,
                         .narrow = one.narrow});
+  }
+}
+
+void LayoutRecords::fill_preparation(std::span<const Dispatch> dispatches) {
+  for (const auto& one : dispatches) {
+    preparation_.push_back(dispatch_record(one));
+    const auto* params = reinterpret_cast<const std::uint8_t*>(one.params.data());
+    preparation_params_.insert(preparation_params_.end(), params, params + one.params.size());
   }
 }
 

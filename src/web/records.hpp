@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "boundary/boundary.hpp"
+#include "plan/stepper.hpp"
 #include "program/program.hpp"
 #include "wire.hpp"
 
@@ -17,6 +18,7 @@ wire::Shape shape_record(const Shape& shape);
 Shape shape_of(const wire::Shape& record);
 DeviceProfile profile_of(const wire::Profile& record);
 Result<Options> options_of(const wire::Options& record);
+wire::Dispatch dispatch_record(const Dispatch& from);
 
 /// Pipelines as records. They point at the texts of the descriptions, which must stay where they are.
 class PipelineRecords {
@@ -36,10 +38,11 @@ class PipelineRecords {
 class LayoutRecords {
  public:
   /// `boundary` and `program` must stay where they are. Of the program, only what they do not have is looked at.
-  const wire::Layout* fill(const Boundary& boundary, const Program& program);
+  Result<const wire::Layout*> fill(const Boundary& boundary, const Program& program);
 
  private:
   void fill_memory(const Plan& plan);
+  void fill_preparation(std::span<const Dispatch> dispatches);
   void fill_graph(const Boundary& boundary);
   void fill_method(const MethodSignature& signature);
   void fill_states(const Layout& layout);
@@ -50,6 +53,8 @@ class LayoutRecords {
   std::vector<wire::Buffer> buffers_;
   std::vector<wire::Constant> constants_;
   std::vector<wire::Upload> uploads_;
+  std::vector<wire::Dispatch> preparation_;
+  std::vector<std::uint8_t> preparation_params_;
   std::vector<wire::GraphInput> graph_inputs_;
   std::vector<wire::GraphOutput> graph_outputs_;
   std::vector<wire::MethodInput> inputs_;

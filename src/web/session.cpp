@@ -85,10 +85,7 @@ Result<const wire::Step*> Session::update() {
 
   dispatches_.clear();
   for (const auto* from : stepper_.dispatches()) {
-    dispatches_.push_back({.pipeline = from->pipeline,
-                           .grid = from->grid,
-                           .binding_count = from->binding_count,
-                           .bindings = from->bindings});
+    dispatches_.push_back(dispatch_record(*from));
   }
   const auto params = stepper_.params();
   version_ = stepper_.version();

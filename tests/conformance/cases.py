@@ -2,6 +2,7 @@
 
 from conformance import (
     attention_cases,
+    convolution_cases,
     elementwise_cases,
     embedding_cases,
     linear_cases,
@@ -23,6 +24,7 @@ ALL = [
     *memory_cases.ALL,
     *move_cases.ALL,
     *attention_cases.ALL,
+    *convolution_cases.ALL,
     *long_cases.ALL,
     *embedding_cases.LARGE,
     *llm_cases.EVERYDAY,

@@ -11,6 +11,9 @@ using test::fails_with;
 using test::GraphBuilder;
 using test::succeeds;
 
+// Where the sections of a product's parameters begin: width first, then first column and width of the result.
+constexpr std::size_t kSections = 96;
+
 struct Linear {
   GraphBuilder b;
   ValueId x, weight, scales, out;
@@ -63,11 +66,11 @@ TEST(Linear, of_a_vocabulary_over_the_binding_limit_writes_its_columns_shard_by_
   // width and first column of the result, in the first section.
   std::uint32_t next = 0;
   for (const auto* d : stepper.dispatches()) {
-    std::array<std::uint32_t, 20> p{};
-    std::memcpy(p.data(), d->params.data(), sizeof(p));
-    EXPECT_EQ(p[16], next);
-    EXPECT_EQ(p[17], 262144U);
-    next = p[16] + p[12];
+    std::array<std::uint32_t, 8> p{};
+    std::memcpy(p.data(), d->params.data() + kSections, sizeof(p));
+    EXPECT_EQ(p[4], next);
+    EXPECT_EQ(p[5], 262144U);
+    next = p[4] + p[0];
   }
   EXPECT_EQ(next, 262144U);
 }
@@ -90,10 +93,10 @@ TEST(Linear, of_scales_over_the_binding_limit_has_them_in_shards_of_columns) {
   ASSERT_TRUE(stepper.update());
   std::uint32_t next = 0;
   for (const auto* d : stepper.dispatches()) {
-    std::array<std::uint32_t, 20> p{};
-    std::memcpy(p.data(), d->params.data(), sizeof(p));
-    EXPECT_EQ(p[16], next);
-    next = p[16] + p[12];
+    std::array<std::uint32_t, 8> p{};
+    std::memcpy(p.data(), d->params.data() + kSections, sizeof(p));
+    EXPECT_EQ(p[4], next);
+    next = p[4] + p[0];
   }
   EXPECT_EQ(next, 262144U);
 }

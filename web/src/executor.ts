@@ -5,7 +5,7 @@ import { BadElement, fromDevice, sizeOf, toDevice } from "./convert.js";
 import type { GpuDevice } from "./device.js";
 import { countOf, dimsOf, type Given } from "./inputs.js";
 import type { Planner } from "./planner.js";
-import { makeBuffers, makeLayoutBuffers, type Resources } from "./resources.js";
+import { bindBuffers, makeBuffers, makeLayoutBuffers, type Resources } from "./resources.js";
 import { Stepper } from "./stepper.js";
 import type { DType, Tensor } from "./types.js";
 
@@ -74,7 +74,7 @@ export class Executor {
   /** Makes the buffers. State has no value yet. */
   static async make(resources: Resources): Promise<Executor> {
     const { device, layout, constants } = resources;
-    const own = await makeLayoutBuffers(device, layout, (role) => role !== "constant");
+    const own = await makeLayoutBuffers(device, layout, (role) => role !== "constant" && role !== "loading");
     const paramsBytes = Math.max(layout.maxDispatches, 1) * layout.paramsStride;
     try {
       const [params, readback] = await makeBuffers(device, [
@@ -239,13 +239,8 @@ export class Executor {
     const key = `${words[at + PIPELINE]} ${ids.join(" ")}`;
     let group = this.allGroups.get(key);
     if (!group) {
-      group = this.device.handle.createBindGroup({
-        layout,
-        entries: [
-          { binding: 0, resource: { buffer: this.params, size: this.layout.paramsStride } },
-          ...ids.map((id, binding) => ({ binding: binding + 1, resource: { buffer: this.buffers[id]! } })),
-        ],
-      });
+      const { paramsStride } = this.layout;
+      group = bindBuffers(this.device, layout, this.params, paramsStride, ids, (id) => this.buffers[id]!);
       this.allGroups.set(key, group);
     }
     return group;

@@ -7,6 +7,7 @@ import type { Planner } from "./planner.js";
 // The constants of GPUBufferUsage, which Node has no globals for.
 const COPY_SRC = 0x4;
 const COPY_DST = 0x8;
+const UNIFORM = 0x40;
 const STORAGE = 0x80;
 
 /** The usage of a layout's buffers: they are bound, copied from and written to. */
@@ -43,6 +44,24 @@ export async function makeLayoutBuffers(
   return new Map(ids.map((id, i) => [id, made[i]!]));
 }
 
+/** A bind group for a dispatch: its parameters, and the buffers with these numbers. */
+export function bindBuffers(
+  device: GpuDevice,
+  layout: GPUBindGroupLayout,
+  params: GPUBuffer,
+  paramsStride: number,
+  ids: readonly number[],
+  bufferOf: (id: number) => GPUBuffer,
+): GPUBindGroup {
+  return device.handle.createBindGroup({
+    layout,
+    entries: [
+      { binding: 0, resource: { buffer: params, size: paramsStride } },
+      ...ids.map((id, binding) => ({ binding: binding + 1, resource: { buffer: bufferOf(id) } })),
+    ],
+  });
+}
+
 export class Resources {
   /** By the layout's numbers. */
   compiled: readonly CompiledPipeline[] = [];
@@ -59,17 +78,55 @@ export class Resources {
     readonly planner: Planner,
     readonly layout: Layout,
     /** By the layout's numbers. */
-    readonly constants: ReadonlyMap<number, GPUBuffer>,
+    readonly constants: Map<number, GPUBuffer>,
   ) {}
 
   /** Makes buffers for the weights; nothing is compiled or uploaded yet. */
   static async make(device: GpuDevice, planner: Planner, layout: Layout): Promise<Resources> {
-    const constants = await makeLayoutBuffers(device, layout, (role) => role === "constant");
+    const constants = await makeLayoutBuffers(device, layout, (role) => role === "constant" || role === "loading");
     return new Resources(device, planner, layout, constants);
   }
 
   async compile(): Promise<void> {
     this.compiled = await Promise.all(this.layout.pipelines.map((one) => this.device.pipeline(one)));
+  }
+
+  /** Computes once what depends on constants alone, and frees what only this needed. */
+  async prepare(): Promise<void> {
+    const { preparation, preparationParams, buffers } = this.layout;
+    if (preparation.length > 0) {
+      const what = "computing what depends on constants alone";
+      const params = await this.device.makeBuffer(preparationParams.length, UNIFORM | COPY_DST, what);
+      try {
+        await this.device.guard(what, () => this.runOnce(params));
+      } finally {
+        params.destroy();
+      }
+    }
+    buffers.forEach(({ role }, id) => {
+      if (role !== "loading") return;
+      this.constants.get(id)?.destroy();
+      this.constants.delete(id);
+    });
+  }
+
+  private runOnce(params: GPUBuffer): Promise<undefined> {
+    const { queue } = this.device.handle;
+    const { preparation, preparationParams, paramsStride } = this.layout;
+    queue.writeBuffer(params, 0, Uint8Array.from(preparationParams));
+    const encoder = this.device.handle.createCommandEncoder();
+    const pass = encoder.beginComputePass();
+    preparation.forEach(({ pipeline, grid, bindingCount, bindings }, i) => {
+      const { handle, layout } = this.compiled[pipeline]!;
+      pass.setPipeline(handle);
+      const ids = bindings.slice(0, bindingCount);
+      const group = bindBuffers(this.device, layout, params, paramsStride, ids, (id) => this.constants.get(id)!);
+      pass.setBindGroup(0, group, [i * paramsStride]);
+      pass.dispatchWorkgroups(grid[0]!, grid[1], grid[2]);
+    });
+    pass.end();
+    queue.submit([encoder.finish()]);
+    return queue.onSubmittedWorkDone();
   }
 
   /** Copies the initial state from these buffers, which no call has changed yet. */

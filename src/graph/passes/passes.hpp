@@ -35,6 +35,9 @@ Status fold_prepack(Graph& graph);
 /// Splits norms whose weight is not one factor per column. Always runs: no kernel supports them.
 void split_norms(Graph& graph, const PassContext& context);
 
+/// Rearranges the weights of convolutions in nodes of their own. Always runs, too.
+void split_filters(Graph& graph, const PassContext& context);
+
 /// Stores KV caches in half precision: half their memory, and results that differ. Runs only with the option f16_cache,
 /// so it is not in the list either.
 void f16_caches(Graph& graph);

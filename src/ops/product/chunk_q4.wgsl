@@ -15,8 +15,8 @@ fn chunk_sum(place: Place, k: u32) -> vec4<f32> {
   var words = array<vec4<u32>, 4>(weight[i], weight[i + pitch], weight[i + 2u * pitch], weight[i + 3u * pitch]);
   var sum = vec4<f32>();
   for (var word = 0u; word < 4u; word++) {
-    var low = x_quad(place.batch, place.row, k + 8u * word);
-    var high = x_quad(place.batch, place.row, k + 8u * word + 4u);
+    var low = x_quad(place.x_batch, place.row, k + 8u * word);
+    var high = x_quad(place.x_batch, place.row, k + 8u * word + 4u);
     if (SWAPPED == 1u) {
       low = low.yxwz;
       high = high.yxwz;

@@ -85,7 +85,7 @@ fn add_columns(sums: Sums, i: u32, scale: u32, x: Step) -> Sums {
 }
 
 fn below(place: Place) -> Place {
-  return Place(place.batch, place.section, place.row + ROWS, place.column);
+  return Place(place.batch, place.section, place.row + ROWS, place.column, place.x_batch);
 }
 
 @compute @workgroup_size(WG)

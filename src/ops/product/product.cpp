@@ -5,10 +5,11 @@
 namespace nibble::ops {
 namespace {
 
-constexpr std::uint32_t kWords = 1;   // 4-bit weights are read by whole words: 32 nibbles, all of one group
-constexpr std::uint32_t kFlat = 2;    // float16 rows that are no whole quads: one thread must make what lies in a word
-constexpr std::uint32_t kDeep = 4;    // one thread may not go along a whole row of x
-constexpr std::uint32_t kJoined = 8;  // several sections
+constexpr std::uint32_t kWords = 1;    // 4-bit weights are read by whole words: 32 nibbles, all of one group
+constexpr std::uint32_t kFlat = 2;     // float16 rows that are no whole quads: one thread must make what lies in a word
+constexpr std::uint32_t kDeep = 4;     // one thread may not go along a whole row of x
+constexpr std::uint32_t kJoined = 8;   // several sections
+constexpr std::uint32_t kPixels = 16;  // the depth is in runs
 constexpr std::uint32_t kAligned = 1;
 constexpr When kByWords{.traits = kWords, .none_of = kFlat};
 constexpr When kByRows{.none_of = kFlat | kDeep};
@@ -26,8 +27,8 @@ constexpr Variant kVariants[] = {
             "x is loaded once for 16 columns"),
     Variant("registers", kByRows, {Adapters::cpu}, {4, 16, 8}, &wgsl::product,
             "20 loads for 256 multiplications, with no barrier"),
-    Variant("row", {.none_of = kFlat}, {.adapters = Adapters::gpu, .max_rows = 4}, {1, 4, 64}, &wgsl::product_row,
-            "the weights are read once, in runs of memory, by as many lanes as there are"),
+    Variant("row", {.none_of = kFlat | kPixels}, {.adapters = Adapters::gpu, .max_rows = 4}, {1, 4, 64},
+            &wgsl::product_row, "the weights are read once, in runs of memory, by as many lanes as there are"),
     Variant("tile", kByRows, {Adapters::gpu}, {32, 64, 128}, &wgsl::product_tile,
             "weights and x are shared through workgroup memory"),
     Variant("flat", {.none_of = kJoined | kDeep}, {}, {}, &wgsl::product_flat,
@@ -42,6 +43,7 @@ constexpr Variant kLoads[] = {
 bool is_q4(Weights w) { return w == Weights::q4 || w == Weights::q4_swapped; }
 
 const Shader& loader(Weights w) {
+  if (w == Weights::pixels) return wgsl::weights_pixels;
   return is_q4(w) ? wgsl::weights_q4 : w == Weights::rows ? wgsl::weights_rows : wgsl::weights_columns;
 }
 
@@ -74,10 +76,10 @@ Quads quads_in(const Product& p) {
 Quads choose_quads(Lowering& op, const Product& p) {
   const Quads now = quads_in(p);
   if (!p.varies) return now;
-  const bool all = now.x && now.weight && now.scales && now.results;
+  const bool all = (now.x || p.is_filter) && now.weight && now.scales && now.results;
   const auto& loads = op.choose(kProductLoads, Facts{}.trait(kAligned, all, true));
   const bool by_quads = &loads == kLoads;
-  return {by_quads, by_quads, by_quads, by_quads};
+  return {p.is_filter ? now.x : by_quads, by_quads, by_quads, by_quads};
 }
 
 /// Tiles of rows and columns; how many threads or workgroups that is.
@@ -107,6 +109,11 @@ const Choice kProduct{"product", kVariants};
 const Choice kProductLoads{"product_loads", kLoads};
 
 Status multiply(Lowering& op, Product p) {
+  if (p.params.x_batches == 0) p.params.x_batches = p.params.batches;
+  if (p.params.runs == 0) {
+    p.params.runs = 1;
+    p.params.run = p.params.depth;
+  }
   const Quads quads = choose_quads(op, p);
   const bool has_words = has_whole_words(p);
   Facts facts{.rows = p.rows, .width = {p.params.sections[0].width}};
@@ -119,9 +126,11 @@ Status multiply(Lowering& op, Product p) {
   };
   facts.trait(kDeep, is_deep(p.params.depth), p.varies && is_deep(p.max_depth));
   facts.trait(kJoined, p.sections > 1, false);
-  if ((facts.traits & kFlat) != 0 && is_deep(p.params.depth)) {
-    return op.fail("the depth is {}, but on this device it may be {} at most where rows of float16 results share words",
-                   p.params.depth, DeviceProfile::kMaxRounds);
+  facts.trait(kPixels, p.weights == Weights::pixels, false);
+  if ((facts.traits & (kFlat | kPixels)) != 0 && is_deep(p.params.depth)) {
+    return op.fail(
+        "the depth is {}, but on this device it may be {} at most where {}", p.params.depth, DeviceProfile::kMaxRounds,
+        p.weights == Weights::pixels ? "a filter is larger than a pixel" : "rows of float16 results share words");
   }
   const auto& v = op.choose(kProduct, facts);
   const bool is_flat = v.shader == &wgsl::product_flat;
@@ -143,7 +152,8 @@ Status multiply(Lowering& op, Product p) {
                               {"WEIGHT_QUADS", flag(weight_quads)},
                               {"SWAPPED", flag(p.weights == Weights::q4_swapped)},
                               {"GATED", flag(p.is_gated)}},
-                .slots = {{"epilogue", p.addend ? wgsl::epilogue_addend : wgsl::epilogue_scale}}};
+                .slots = {{"epilogue", p.addend ? wgsl::epilogue_addend : wgsl::epilogue_scale},
+                          {"activation", p.is_clamped ? wgsl::activation_clamp : wgsl::activation_none}}};
   if (p.scales) kernel.bind.push_back(*p.scales);
   if (p.addend) kernel.bind.push_back(*p.addend);
   for (const auto& result : p.results) {

@@ -8,13 +8,14 @@
 namespace nibble::ops {
 
 /// How the weights lie in memory.
-enum class Weights : std::uint8_t { rows, columns, q4, q4_swapped };
+enum class Weights : std::uint8_t { rows, columns, pixels, q4, q4_swapped };
 
 struct Product {
   /// But for the tiles, which are the kernel's.
   wgsl::ProductParams params{.batches = 1, .group_size = 1, .alpha = 1, .beta = 1, .addend_column = 1};
   Extent rows{};
-  bool varies = false;  ///< depth and columns are not those of a constant
+  bool varies = false;     ///< depth and columns are not those of a constant
+  bool is_filter = false;  ///< x and the depth are the same in every call, and so are the pixels' alignments
   std::uint64_t max_depth = 0;
   Weights weights = Weights::rows;
   BufferArg x{};
@@ -23,7 +24,8 @@ struct Product {
   std::optional<BufferArg> addend{};  ///< by the strides in params
   std::array<std::optional<BufferArg>, 3> results{};
   std::size_t sections = 1;
-  bool is_gated = false;  ///< silu(section 0) * section 1
+  bool is_gated = false;    ///< silu(section 0) * section 1
+  bool is_clamped = false;  ///< by params.low and params.high
 };
 
 /// Which kernel makes a product, and how it loads where shapes vary.

@@ -18,16 +18,23 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
   var gates = array<X, 4>();
   for (var part = 0u; part <= GATED; part++) {
     place.section += part;
+    let columns0 = columns_at(place.batch, place.section, place.column);
+    let columns1 = columns_at(place.batch, place.section, place.column + 4u);
+    let columns2 = columns_at(place.batch, place.section, place.column + 8u);
+    let columns3 = columns_at(place.batch, place.section, place.column + 12u);
     var sum0 = X();
     var sum1 = X();
     var sum2 = X();
     var sum3 = X();
-    for (var k = 0u; k < params.depth; k += 4u) {
-      let x = x_rows(place, k);
-      sum0 += weights_at(place.batch, place.section, place.column, k) * x;
-      sum1 += weights_at(place.batch, place.section, place.column + 4u, k) * x;
-      sum2 += weights_at(place.batch, place.section, place.column + 8u, k) * x;
-      sum3 += weights_at(place.batch, place.section, place.column + 12u, k) * x;
+    for (var run = 0u; run < params.runs; run++) {
+      let shift = run_shift(run);
+      for (var k = 0u; k < params.run; k += 4u) {
+        let x = x_rows(place, run * params.run + k);
+        sum0 += weights_at(columns0, shift, k) * x;
+        sum1 += weights_at(columns1, shift, k) * x;
+        sum2 += weights_at(columns2, shift, k) * x;
+        sum3 += weights_at(columns3, shift, k) * x;
+      }
     }
     var sums = array<X, 4>(sum0, sum1, sum2, sum3);
     if (part < GATED) {

@@ -1,7 +1,7 @@
 // A matrix product whose result cannot be written one column at a time (float16) nor by rows of whole quads: a thread
 // makes four neighbouring elements, which may belong to two rows or more. Elements of other columns stay as they are.
 //! uses: product_params
-//! slots: weights, epilogue
+//! slots: weights, epilogue, activation
 
 @compute @workgroup_size(WG)
 fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
@@ -22,11 +22,16 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     }
     let column = at - s.result_first;
     let batch = row / params.rows;
+    let x_batch = batch % params.x_batches;
+    let columns = columns_at(batch, 0u, column);
     var sum = vec4<f32>();
-    for (var k = 0u; k < params.depth; k += 4u) {
-      sum += weights_at(batch, 0u, column, k) * x_quad(batch, row % params.rows, k);
+    for (var run = 0u; run < params.runs; run++) {
+      let shift = run_shift(run);
+      for (var k = 0u; k < params.run; k += 4u) {
+        sum += weights_at(columns, shift, k) * x_quad(x_batch, row % params.rows, run * params.run + k);
+      }
     }
-    sum = epilogue(sum, row % params.rows, at);
+    sum = activation(epilogue(sum, x_batch * params.rows + row % params.rows, at));
     let end = min(4u, lane + s.width - column);
     for (var j = lane; j < end; j++) {
       values[j] = sum[j - lane];

@@ -25,6 +25,18 @@ struct Params {
   beta: f32,
   addend_row: u32,  // strides of what is added
   addend_column: u32,
+  x_batches: u32,     // x has so many; the next batch of the weight takes the first of them again
+  runs: u32,          // the depth is so many runs,
+  run: u32,           // each of so many
+  pixel_width: u32,   // see weights_pixels
+  pixel_row: u32,
+  pixel_column: u32,
+  tap_width: u32,
+  tap_row: u32,
+  tap_column: u32,
+  low: f32,           // see activation_clamp
+  high: f32,
+  padding: u32,
   sections: array<Section, 3>,
 }
 @group(0) @binding(0) var<uniform> params: Params;
@@ -42,6 +54,7 @@ struct Place {
   section: u32,
   row: u32,
   column: u32,  // in the section
+  x_batch: u32,
 }
 
 fn place_at(batch: u32, row: u32, column_tile: u32) -> Place {
@@ -55,7 +68,7 @@ fn place_at(batch: u32, row: u32, column_tile: u32) -> Place {
       }
     }
   }
-  return Place(batch, section, row, (column_tile - before) * TILE_COLUMNS);
+  return Place(batch, section, row, (column_tile - before) * TILE_COLUMNS, batch % params.x_batches);
 }
 
 // Neighbouring tiles share their rows.

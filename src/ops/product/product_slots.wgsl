@@ -3,7 +3,7 @@
 // How a kernel writes four neighbouring columns of one row.
 //! module: product_write
 //! uses: product_params
-//! slots: epilogue, store
+//! slots: epilogue, activation, store
 fn silu(v: vec4<f32>) -> vec4<f32> {
   return v / (vec4<f32>(1.0) + exp(-v));
 }
@@ -17,7 +17,8 @@ fn write(place: Place, row: u32, column: u32, gate: vec4<f32>, sum: vec4<f32>) {
       v = silu(gate) * sum;
     }
     let at = s.result_first + column;
-    store(place.section, (place.batch * params.rows + row) * s.result_width + at, epilogue(v, row, at), s.width - column);
+    v = activation(epilogue(v, place.x_batch * params.rows + row, at));
+    store(place.section, (place.batch * params.rows + row) * s.result_width + at, v, s.width - column);
   }
 }
 
@@ -26,7 +27,7 @@ fn write(place: Place, row: u32, column: u32, gate: vec4<f32>, sum: vec4<f32>) {
 alias X = vec4<f32>;
 const ROWS = 1u;
 fn x_rows(p: Place, k: u32) -> X {
-  return quad(p.batch, p.row, k);
+  return quad(p.x_batch, p.row, k);
 }
 fn write_rows(p: Place, column: u32, gates: X, sums: X) {
   write(p, p.row, column, gates, sums);
@@ -36,8 +37,8 @@ fn write_rows(p: Place, column: u32, gates: X, sums: X) {
 alias X = mat4x4<f32>;
 const ROWS = 4u;
 fn x_rows(p: Place, k: u32) -> X {
-  return X(quad(p.batch, p.row, k), quad(p.batch, p.row + 1u, k), quad(p.batch, p.row + 2u, k),
-           quad(p.batch, p.row + 3u, k));
+  return X(quad(p.x_batch, p.row, k), quad(p.x_batch, p.row + 1u, k), quad(p.x_batch, p.row + 2u, k),
+           quad(p.x_batch, p.row + 3u, k));
 }
 fn write_rows(p: Place, column: u32, gates: X, sums: X) {
   write(p, p.row, column, gates[0], sums[0]);
@@ -46,7 +47,8 @@ fn write_rows(p: Place, column: u32, gates: X, sums: X) {
   write(p, p.row + 3u, column, gates[3], sums[3]);
 }
 
-// An epilogue works on four columns of one row; params.alpha is 1 where nobody set it.
+// An epilogue works on four columns of one row, which is counted through all batches of x; params.alpha is 1 where
+// nobody set it.
 //! module: epilogue_scale
 fn epilogue(v: vec4<f32>, row: u32, column: u32) -> vec4<f32> {
   return params.alpha * v;
@@ -60,6 +62,18 @@ fn epilogue(v: vec4<f32>, row: u32, column: u32) -> vec4<f32> {
                          load_addend(i + 3u * step));
   // By zero, an infinite addend would be no number.
   return params.alpha * v + select(params.beta * addend, vec4<f32>(), params.beta == 0.0);
+}
+
+//! module: activation_none
+fn activation(v: vec4<f32>) -> vec4<f32> {
+  return v;
+}
+
+// NaN stays.
+//! module: activation_clamp
+fn activation(v: vec4<f32>) -> vec4<f32> {
+  let is_nan = (bitcast<vec4<u32>>(v) & vec4<u32>(0x7fffffffu)) > vec4<u32>(0x7f800000u);
+  return select(clamp(v, vec4<f32>(params.low), vec4<f32>(params.high)), v, is_nan);
 }
 
 // A store writes up to four elements from element i of a section's result on.
@@ -109,5 +123,5 @@ fn store(section: u32, i: u32, v: vec4<f32>, count: u32) {
 //! slots: weights
 const CHUNK = 4u;
 fn chunk_sum(p: Place, k: u32) -> vec4<f32> {
-  return weights_at(p.batch, p.section, p.column, k) * x_quad(p.batch, p.row, k);
+  return weights_at(columns_at(p.batch, p.section, p.column), 0u, k) * x_quad(p.x_batch, p.row, k);
 }

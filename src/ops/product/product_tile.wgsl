@@ -26,19 +26,24 @@ fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) id: v
   var gate = mat4x4<f32>();
   for (var part = 0u; part <= GATED; part++) {
     place.section += part;
+    let columns = columns_at(place.batch, place.section, place.column + 4u * column);
     var sum = mat4x4<f32>();
-    for (var k = 0u; k < params.depth; k += 4u * TILE_QUADS) {
+    // Of a run, so many steps; the last may reach past its end.
+    let steps = (params.run + 4u * TILE_QUADS - 1u) / (4u * TILE_QUADS);
+    for (var step = 0u; step < params.runs * steps; step++) {
+      let run = step / steps;
+      let k = (step - run * steps) * 4u * TILE_QUADS;
       for (var i = lane; i < TILE_ROWS * TILE_QUADS; i += WG) {
         let at = k + i % TILE_QUADS * 4u;
         var v = vec4<f32>();
-        if (at < params.depth) {
-          v = x_quad(place.batch, place.row + i / TILE_QUADS, at);
+        if (at < params.run) {
+          v = x_quad(place.x_batch, place.row + i / TILE_QUADS, run * params.run + at);
         }
         x_tile[i] = v;
       }
       var w = mat4x4<f32>();
-      if (k + row < params.depth) {
-        w = weights_at(place.batch, place.section, place.column + 4u * column, k + row);
+      if (k + row < params.run) {
+        w = weights_at(columns, run_shift(run), k + row);
       }
       weight_tile[row * 16u + column] = w[0];
       weight_tile[(row + 1u) * 16u + column] = w[1];

@@ -21,10 +21,23 @@ fn weight_quad(i: u32, k: u32, column: u32) -> vec4<f32> {
   return v;
 }
 
+// Where four neighbouring columns are.
+struct Columns4 {
+  first: u32,
+  column: u32,
+}
+fn columns_at(batch: u32, section: u32, column: u32) -> Columns4 {
+  return Columns4(batch * params.weight_batch + column, column);
+}
+fn run_shift(run: u32) -> u32 {
+  return 0u;
+}
+
 // 4 x 4 weights: a vector of four columns for each of k, k + 1, k + 2 and k + 3; zero past the depth.
-fn weights_at(batch: u32, section: u32, column: u32, k: u32) -> mat4x4<f32> {
+fn weights_at(columns: Columns4, shift: u32, k: u32) -> mat4x4<f32> {
   let pitch = params.weight_pitch;
-  let i = batch * params.weight_batch + k * pitch + column;
+  let i = columns.first + k * pitch;
+  let column = columns.column;
   return mat4x4<f32>(weight_quad(i, k, column), weight_quad(i + pitch, k + 1u, column),
                      weight_quad(i + 2u * pitch, k + 2u, column), weight_quad(i + 3u * pitch, k + 3u, column));
 }

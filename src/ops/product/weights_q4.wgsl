@@ -28,8 +28,22 @@ fn scales_at(section: u32, column: u32, k: u32) -> vec4<f32> {
   return vec4<f32>(load_scales(i), load_scales(i + 1u), load_scales(i + 2u), load_scales(i + 3u));
 }
 
+// Which four neighbouring columns.
+struct Columns4 {
+  section: u32,
+  column: u32,
+}
+fn columns_at(batch: u32, section: u32, column: u32) -> Columns4 {
+  return Columns4(section, column);
+}
+fn run_shift(run: u32) -> u32 {
+  return 0u;
+}
+
 // 4 x 4 weights: a vector of four columns for each of k, k + 1, k + 2 and k + 3; zero past the depth.
-fn weights_at(batch: u32, section: u32, column: u32, k: u32) -> mat4x4<f32> {
+fn weights_at(columns: Columns4, shift: u32, k: u32) -> mat4x4<f32> {
+  let section = columns.section;
+  let column = columns.column;
   let row = params.sections[section].weight_first + column;
   let w = transpose(mat4x4<f32>(nibble_quad(row, k), nibble_quad(row + 1u, k), nibble_quad(row + 2u, k),
                                 nibble_quad(row + 3u, k)));

@@ -19,10 +19,19 @@ fn weight_quad(i: u32, k: u32) -> vec4<f32> {
   return v;
 }
 
+// Where the first of four neighbouring columns begins.
+alias Columns4 = u32;
+fn columns_at(batch: u32, section: u32, column: u32) -> Columns4 {
+  return batch * params.weight_batch + (params.sections[section].weight_first + column) * params.weight_pitch;
+}
+fn run_shift(run: u32) -> u32 {
+  return 0u;
+}
+
 // 4 x 4 weights: a vector of four columns for each of k, k + 1, k + 2 and k + 3; zero past the depth.
-fn weights_at(batch: u32, section: u32, column: u32, k: u32) -> mat4x4<f32> {
+fn weights_at(columns: Columns4, shift: u32, k: u32) -> mat4x4<f32> {
   let pitch = params.weight_pitch;
-  let i = batch * params.weight_batch + (params.sections[section].weight_first + column) * pitch + k;
+  let i = columns + k;
   return transpose(mat4x4<f32>(weight_quad(i, k), weight_quad(i + pitch, k), weight_quad(i + 2u * pitch, k),
                                weight_quad(i + 3u * pitch, k)));
 }

@@ -1,0 +1,84 @@
+#include "gpu/dispatcher.hpp"
+
+#include <algorithm>
+
+#include "gpu/timer.hpp"
+
+namespace nibble::gpu {
+
+std::size_t Dispatcher::GroupHash::operator()(const GroupKey& key) const noexcept {
+  std::size_t hash = std::hash<const void*>()(key.layout);
+  for (auto id : key.buffers) hash = (hash ^ id) * 0x9e3779b97f4a7c15;
+  return hash;
+}
+
+Result<Dispatcher> Dispatcher::make(Device& device, std::span<const std::shared_ptr<const Pipeline>> pipelines,
+                                    std::span<const WGPUBuffer> buffers, std::size_t most) {
+  Dispatcher self(device, pipelines, buffers);
+  const auto bytes = std::max<std::uint64_t>(most, 1) * kParamsStride;
+  TRY_ASSIGN(self.params_, device.make_buffer(bytes, WGPUBufferUsage_Uniform | WGPUBufferUsage_CopyDst,
+                                              "making the buffer of parameters"));
+  self.bound_.reserve(most);
+  return self;
+}
+
+Status Dispatcher::prepare(std::span<const Dispatch* const> dispatches, std::span<const std::byte> params) {
+  bound_.clear();
+  ErrorScope scope(*device_, ErrorScope::Catch::everything);
+  for (const auto* dispatch : dispatches) bound_.push_back({dispatch, bind_group(*dispatch)});
+  if (!params.empty()) {
+    wgpu().QueueWriteBuffer(device_->queue(), params_.get(), 0, params.data(), params.size());
+  }
+  auto status = scope.close("binding the buffers of a call");
+  if (!status) forget();
+  return status;
+}
+
+WGPUBindGroup Dispatcher::bind_group(const Dispatch& dispatch) {
+  const BindLayout* layout = pipelines_[dispatch.pipeline]->layout.get();
+  GroupKey key{layout, {}};
+  std::copy_n(dispatch.bindings.begin(), dispatch.binding_count, key.buffers.begin());
+  if (auto found = groups_.find(key); found != groups_.end()) return found->second.get();
+
+  std::array<WGPUBindGroupEntry, kMaxBindings + 1> entries{};
+  entries[0].buffer = params_.get();
+  entries[0].size = kParamsStride;
+  for (std::uint32_t i = 0; i < dispatch.binding_count; ++i) {
+    entries[i + 1].binding = i + 1;
+    entries[i + 1].buffer = buffers_[dispatch.bindings[i]];
+    entries[i + 1].size = WGPU_WHOLE_SIZE;
+  }
+  WGPUBindGroupDescriptor descriptor{};
+  descriptor.layout = layout->group.get();
+  descriptor.entryCount = dispatch.binding_count + 1;
+  descriptor.entries = entries.data();
+  BindGroup group(wgpu().DeviceCreateBindGroup(device_->handle(), &descriptor));
+  return groups_.emplace(key, std::move(group)).first->second.get();
+}
+
+void Dispatcher::encode(WGPUCommandEncoder encoder, const Timer* timer) {
+  ComputePass pass;
+  WGPUComputePipeline current = nullptr;
+  for (std::size_t i = 0; i < bound_.size(); ++i) {
+    const Dispatch& dispatch = *bound_[i].dispatch;
+    if (timer != nullptr || !pass) {
+      WGPUComputePassDescriptor descriptor{};
+      WGPUPassTimestampWrites writes{};
+      if (timer != nullptr) {
+        writes = timer->writes(i);
+        descriptor.timestampWrites = &writes;
+      }
+      pass = ComputePass(wgpu().CommandEncoderBeginComputePass(encoder, &descriptor));
+      current = nullptr;
+    }
+    auto* pipeline = pipelines_[dispatch.pipeline]->handle.get();
+    if (pipeline != current) wgpu().ComputePassEncoderSetPipeline(pass.get(), current = pipeline);
+    const auto params = static_cast<std::uint32_t>(i * kParamsStride);
+    wgpu().ComputePassEncoderSetBindGroup(pass.get(), 0, bound_[i].group, 1, &params);
+    wgpu().ComputePassEncoderDispatchWorkgroups(pass.get(), dispatch.grid[0], dispatch.grid[1], dispatch.grid[2]);
+    if (timer != nullptr || i + 1 == bound_.size()) wgpu().ComputePassEncoderEnd(pass.get());
+  }
+  if (timer != nullptr) timer->encode(encoder);
+}
+
+}  // namespace nibble::gpu

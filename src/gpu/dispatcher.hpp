@@ -1,0 +1,54 @@
+// Bind groups and parameters of a list of dispatches, and how they are encoded.
+#pragma once
+
+#include <unordered_map>
+
+#include "gpu/device.hpp"
+#include "plan/layout.hpp"
+
+namespace nibble::gpu {
+
+struct Timer;
+
+class Dispatcher {
+ public:
+  /// For at most `most` dispatches on these buffers, which belong to the caller.
+  static Result<Dispatcher> make(Device& device, std::span<const std::shared_ptr<const Pipeline>> pipelines,
+                                 std::span<const WGPUBuffer> buffers, std::size_t most);
+
+  /// Binds the buffers and uploads the parameters, one block of kParamsStride for each dispatch.
+  Status prepare(std::span<const Dispatch* const> dispatches, std::span<const std::byte> params);
+  /// Forgets all bind groups, as one of them may be invalid.
+  void forget() { groups_.clear(); }
+  /// The prepared dispatches, in one pass; with a timer, in a pass each.
+  void encode(WGPUCommandEncoder encoder, const Timer* timer);
+
+ private:
+  struct GroupKey {
+    const BindLayout* layout = nullptr;
+    std::array<BufferId, kMaxBindings> buffers{};
+    bool operator==(const GroupKey&) const = default;
+  };
+  struct GroupHash {
+    std::size_t operator()(const GroupKey& key) const noexcept;
+  };
+  struct Bound {
+    const Dispatch* dispatch = nullptr;
+    WGPUBindGroup group = nullptr;
+  };
+
+  Dispatcher(Device& device, std::span<const std::shared_ptr<const Pipeline>> pipelines,
+             std::span<const WGPUBuffer> buffers)
+      : device_(&device), pipelines_(pipelines), buffers_(buffers) {}
+
+  WGPUBindGroup bind_group(const Dispatch& dispatch);
+
+  Device* device_;
+  std::span<const std::shared_ptr<const Pipeline>> pipelines_;
+  std::span<const WGPUBuffer> buffers_;
+  Buffer params_;
+  std::unordered_map<GroupKey, BindGroup, GroupHash> groups_;
+  std::vector<Bound> bound_;
+};
+
+}  // namespace nibble::gpu

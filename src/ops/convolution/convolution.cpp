@@ -1,0 +1,367 @@
+// Convolutions: products of filters with pixels. A filter of one pixel multiplies the picture as it lies; for others
+// its pixels are laid out with their channels together (pixels.wgsl), which costs little beside the product. Filters
+// that see one channel have kernels of their own.
+#include <limits>
+
+#include "ops/families.hpp"
+#include "ops/product/product.hpp"
+
+namespace nibble::ops {
+namespace {
+
+constexpr std::int64_t kMost = 0x7fffffff;
+
+constexpr std::uint32_t kSharedWords = 1;  // packed results whose rows are no whole quads
+
+constexpr Variant kDepthwiseVariants[] = {
+    Variant("block", {.none_of = kSharedWords}, {}, {4, 4}, &wgsl::depthwise_block,
+            "a weight is loaded once for 16 results"),
+    Variant("flat", {}, {}, {}, &wgsl::depthwise_flat, "four neighbours of the result, whatever rows they belong to"),
+};
+constexpr Choice kDepthwise{"depthwise", kDepthwiseVariants};
+
+/// A convolution along one dimension.
+struct Axis {
+  std::int64_t source = 1;
+  std::int64_t kernel = 1;
+  std::int64_t stride = 1;
+  std::int64_t padding = 0;
+  std::int64_t dilation = 1;
+  std::int64_t extra = 0;  ///< output padding
+  bool is_transposed = false;
+
+  std::int64_t reach() const { return dilation * (kernel - 1); }
+  std::int64_t result() const {
+    if (is_transposed) return (source - 1) * stride - 2 * padding + reach() + extra + 1;
+    const auto room = source + 2 * padding - reach() - 1;
+    return room < 0 ? 0 : room / stride + 1;
+  }
+  /// As a plain convolution over pixels that are spread: the padding before the first, and the step between results.
+  std::int64_t border() const { return is_transposed ? reach() - padding : padding; }
+  std::int64_t step() const { return is_transposed ? 1 : stride; }
+  std::int64_t spread() const { return is_transposed ? stride : 1; }
+  /// Pixels that the filter touches. Those that a filter of one pixel skips are left out.
+  std::int64_t touched() const {
+    const auto n = result();
+    return n == 0 ? 0 : kernel == 1 ? n : (n - 1) * step() + reach() + 1;
+  }
+};
+
+struct Filter {
+  std::array<Axis, 2> axes{};  ///< rows, columns
+  std::int64_t groups = 1;
+  std::int64_t channels = 1;  ///< of the input, per group
+  std::int64_t columns = 1;   ///< of the result, in all
+  bool is_rearranged = false;
+  std::optional<Number> low{};
+  std::optional<Number> high{};
+
+  bool sees_one_channel() const { return channels == 1 && !is_rearranged; }
+  std::int64_t taps() const { return axes[0].kernel * axes[1].kernel; }
+  std::int64_t padded_channels() const { return (channels + 3) / 4 * 4; }
+  std::int64_t pixels() const { return axes[0].result() * axes[1].result(); }
+  /// The picture can be multiplied as it lies.
+  bool is_plain() const {
+    return taps() == 1 &&
+           std::ranges::all_of(axes, [](const Axis& a) { return a.stride == 1 && a.padding == 0 && a.extra == 0; });
+  }
+  float least() const { return low ? static_cast<float>(low->value) : -std::numeric_limits<float>::infinity(); }
+  float most() const { return high ? static_cast<float>(high->value) : std::numeric_limits<float>::infinity(); }
+};
+
+/// The arguments that say how a filter moves.
+struct Moves {
+  const Ints& stride;
+  const Ints& padding;
+  const Ints& dilation;
+  bool is_transposed;
+  const Ints& output_padding;
+  std::int64_t groups;
+  std::optional<Number> low{};
+  std::optional<Number> high{};
+};
+
+/// The entry of a list for each dimension, or one for all.
+Result<std::int64_t> entry(const Lowering& op, const Ints& list, std::size_t i, std::size_t count, std::int64_t least,
+                           std::string_view arg) {
+  if (list.size() != count && list.size() != 1) {
+    return op.fail("{} has {} entries, but there are {} dimensions", arg, list.size(), count);
+  }
+  const auto value = list[list.size() == 1 ? 0 : i];
+  if (value < least || value > kMost)
+    return op.fail("{} is {}, but it must be from {} to {}", arg, value, least, kMost);
+  return value;
+}
+
+Result<Axis> read_axis(const Lowering& op, std::int64_t source, std::int64_t kernel, const Moves& moves, std::size_t i,
+                       std::size_t count) {
+  Axis axis{.source = source, .kernel = kernel, .is_transposed = moves.is_transposed};
+  TRY_ASSIGN(axis.stride, entry(op, moves.stride, i, count, 1, "stride"));
+  TRY_ASSIGN(axis.padding, entry(op, moves.padding, i, count, 0, "padding"));
+  TRY_ASSIGN(axis.dilation, entry(op, moves.dilation, i, count, 1, "dilation"));
+  if (moves.is_transposed) {
+    TRY_ASSIGN(axis.extra, entry(op, moves.output_padding, i, count, 0, "output_padding"));
+  }
+  if (source > kMost || kernel < 1 || kernel > kMost / axis.dilation) {
+    return op.fail("dimension {} has {} entries, a filter of {} and dilation {}, more than 32 bits can count", 2 + i,
+                   source, kernel, axis.dilation);
+  }
+  if (moves.is_transposed ? axis.result() < 0 : source != 0 && source + 2 * axis.padding <= axis.reach()) {
+    return op.fail("dimension {} of the input has {} entries and a padding of {}, but the filter covers {}", 2 + i,
+                   source, axis.padding, axis.reach() + 1);
+  }
+  return axis;
+}
+
+Result<Filter> read_filter(const Lowering& op, const Tensor& input, const Shape& kernel, const Moves& moves) {
+  Filter f{.groups = moves.groups, .low = moves.low, .high = moves.high};
+  const auto count = kernel.rank();
+  if (input.rank() != count + 2 || count < 1 || count > 2) {
+    return op.fail("input has shape {}, but it must have 3 or 4 dimensions, two more than the filter's {}", input.shape,
+                   count);
+  }
+  if (f.groups < 1 || input.shape[1] % f.groups != 0) {
+    return op.fail("groups is {}, which does not divide the input's {} channels", f.groups, input.shape[1]);
+  }
+  f.channels = input.shape[1] / f.groups;
+  for (std::size_t i = 0; i < count; ++i) {
+    TRY_ASSIGN(f.axes[2 - count + i], read_axis(op, input.shape[2 + i], kernel[i], moves, i, count));
+  }
+  return f;
+}
+
+Status convolve_channels(Lowering& op, const Tensor& input, const Tensor& weight,
+                         const std::optional<Float<Tensor>>& bias, const Filter& f, const Out& out) {
+  const auto& [y, x] = f.axes;
+  const auto width = x.result();
+  const bool is_whole = width % 4 == 0;
+  Facts facts;
+  facts.trait(kSharedWords, out.dtype == DType::f16 && !is_whole, out.dtype == DType::f16 && op.varies({&input}));
+  const auto& v = op.choose(kDepthwise, facts);
+  const bool is_flat = v.shader == &wgsl::depthwise_flat;
+  wgsl::DepthwiseParams params{.channels = narrow(f.columns),
+                               .multiplier = narrow(f.columns / f.groups),
+                               .width = narrow(width),
+                               .height = narrow(y.result()),
+                               .source_width = narrow(x.source),
+                               .source_height = narrow(y.source),
+                               .kernel_x = narrow(x.kernel),
+                               .kernel_y = narrow(y.kernel),
+                               .stride_x = static_cast<std::int32_t>(x.stride),
+                               .stride_y = static_cast<std::int32_t>(y.stride),
+                               .padding_x = static_cast<std::int32_t>(x.padding),
+                               .padding_y = static_cast<std::int32_t>(y.padding),
+                               .dilation_x = static_cast<std::int32_t>(x.dilation),
+                               .dilation_y = static_cast<std::int32_t>(y.dilation),
+                               .column_quads = narrow((width + 3) / 4),
+                               .row_blocks = narrow((y.result() + 3) / 4),
+                               .low = f.least(),
+                               .high = f.most()};
+  params.threads =
+      is_flat ? quads_of(out.shape) : narrow(params.column_quads * params.row_blocks * out.shape[0] * out.shape[1]);
+  Kernel kernel{.shader = *v.shader,
+                .bind = {op.read("x", input), op.read("weight", weight)},
+                .params = params,
+                .threads = params.threads,
+                .slots = {{"bias", bias ? wgsl::depthwise_bias : wgsl::depthwise_no_bias},
+                          {"activation", f.low || f.high ? wgsl::activation_clamp : wgsl::activation_none}}};
+  if (bias) kernel.bind.push_back(op.read("bias", *bias));
+  const auto result = op.write("result", out);
+  // Rows that may be no whole quads in another call are written by elements.
+  const bool by_quads = is_flat || (is_whole && !op.varies({&input})) || out.dtype == DType::f16;
+  kernel.bind.push_back(by_quads ? result : result.lanes(1));
+  if (!is_flat) kernel.slots.push_back({"store", by_quads ? wgsl::store_quads : wgsl::store_elements});
+  return op.dispatch(kernel);
+}
+
+/// Lays out what the filter touches with the channels of a pixel together.
+Status lay_out_pixels(Lowering& op, const Tensor& input, const Filter& f, const Filter& most, Product& p) {
+  const auto bytes = [&](const Filter& filter, std::int64_t batch) {
+    return Size::from_signed(batch) * Size::from_signed(f.groups) * Size::from_signed(filter.axes[0].touched()) *
+           Size::from_signed(filter.axes[1].touched()) * Size::from_signed(f.padded_channels());
+  };
+  const auto& [y, x] = f.axes;
+  TRY_ASSIGN(const auto count, narrow(op, bytes(f, input.shape[0]), "the input with its padding"));
+  TRY(op.scratch(bytes(most, op.bound(input)[0]) * size_of(input.dtype)));
+  const auto step = [](const Axis& a) { return a.kernel == 1 ? a.step() : 1; };
+  const wgsl::PixelsParams params{.quads = count / 4,
+                                  .width = narrow(x.touched()),
+                                  .height = narrow(y.touched()),
+                                  .channels = narrow(f.channels),
+                                  .channel_quads = narrow(f.padded_channels() / 4),
+                                  .source_width = narrow(x.source),
+                                  .source_height = narrow(y.source),
+                                  .padding_x = static_cast<std::int32_t>(x.border()),
+                                  .padding_y = static_cast<std::int32_t>(y.border()),
+                                  .step_x = static_cast<std::int32_t>(step(x)),
+                                  .step_y = static_cast<std::int32_t>(step(y)),
+                                  .spread_x = static_cast<std::int32_t>(x.spread()),
+                                  .spread_y = static_cast<std::int32_t>(y.spread())};
+  TRY(op.dispatch({.shader = wgsl::pixels,
+                   .bind = {op.read("source", input), Scratch::write("result", elem_of(input.dtype))},
+                   .params = params,
+                   .threads = params.quads}));
+  const auto channels = narrow(f.padded_channels());
+  const auto row = params.width * channels;
+  p.weights = Weights::pixels;
+  p.weight = Scratch::read("weight", elem_of(input.dtype));
+  p.params.weight_batch = params.height * row;
+  p.params.runs = narrow(f.taps());
+  p.params.run = channels;
+  p.params.pixel_width = narrow(x.result());
+  p.params.pixel_row = row * narrow(y.kernel == 1 ? 1 : y.step());
+  p.params.pixel_column = channels * narrow(x.kernel == 1 ? 1 : x.step());
+  p.params.tap_width = narrow(x.kernel);
+  p.params.tap_row = row * narrow(y.dilation);
+  p.params.tap_column = channels * narrow(x.dilation);
+  return {};
+}
+
+Status convolve_pixels(Lowering& op, const Tensor& input, const Tensor& weight,
+                       const std::optional<Float<Tensor>>& bias, const Filter& f, const Out& out) {
+  const auto pixels = narrow(f.pixels());
+  const auto rows = narrow(f.columns / f.groups);
+  Product p{.rows = {rows},
+            .varies = op.varies({&input}),
+            .is_filter = !op.varies({&weight}),
+            .weights = Weights::columns,
+            .x = op.read("x", weight),
+            .is_clamped = f.low || f.high};
+  p.params.rows = rows;
+  p.params.batches = narrow(input.shape[0] * f.groups);
+  p.params.x_batches = narrow(f.groups);
+  p.params.addend_row = 1;
+  p.params.addend_column = 0;
+  p.params.low = f.least();
+  p.params.high = f.most();
+  p.params.sections[0] = {.width = pixels, .result_width = pixels};
+  if (f.is_plain() && !f.is_rearranged) {
+    p.params.depth = narrow(f.channels);
+    p.params.weight_pitch = pixels;
+    p.params.weight_batch = p.params.depth * pixels;
+    p.weight = op.read("weight", input);
+  } else {
+    Filter most = f;
+    for (std::size_t i = 0; i < 2; ++i) {
+      if (i + input.rank() >= 4) most.axes[i].source = op.bound(input)[i + input.rank() - 2];
+    }
+    p.params.depth = narrow(f.taps() * f.padded_channels());
+    TRY(lay_out_pixels(op, input, f, most, p));
+  }
+  p.max_depth = p.params.depth;
+  if (bias) p.addend = op.read("addend", *bias);
+  p.results[0] = op.write("result", out);
+  return multiply(op, p);
+}
+
+Status convolve(Lowering& op, const Tensor& input, const Tensor& weight, const std::optional<Float<Tensor>>& bias,
+                const Filter& f, Out& out) {
+  if (bias && bias->numel() != f.columns) {
+    return op.fail("bias has shape {}, but there are {} output channels", bias->shape, f.columns);
+  }
+  Shape shape = input.shape;
+  shape[1] = f.columns;
+  for (std::size_t i = 2; i < shape.rank(); ++i) shape[i] = f.axes[i + 2 - shape.rank()].result();
+  TRY(op.set_shape(out, shape));
+  if (f.sees_one_channel()) return convolve_channels(op, input, weight, bias, f, out);
+  return convolve_pixels(op, input, weight, bias, f, out);
+}
+
+/// With the weight as the program stores it. The rewrite split_filters sees to those that must be rearranged.
+Status clamped_convolution(Lowering& op, const Float<Tensor>& input, const Float<Tensor>& weight,
+                           const std::optional<Float<Tensor>>& bias, const Ints& stride, const Ints& padding,
+                           const Ints& dilation, bool transposed, const Ints& output_padding, std::int64_t groups,
+                           const std::optional<Number>& output_min, const std::optional<Number>& output_max,
+                           Float<Out>& out) {
+  Shape kernel;
+  for (std::size_t i = 2; i < weight.rank(); ++i) kernel.push_back(weight.shape[i]);
+  TRY_ASSIGN(auto f,
+             read_filter(op, input, kernel,
+                         {stride, padding, dilation, transposed, output_padding, groups, output_min, output_max}));
+  const auto channels = weight.shape[transposed ? 0 : 1];
+  if (channels != (transposed ? input.shape[1] : f.channels) || (!transposed && weight.shape[0] % groups != 0)) {
+    return op.fail("weight has shape {}, which does not fit an input of shape {} in {} groups", weight.shape,
+                   input.shape, groups);
+  }
+  f.columns = weight.shape[0];
+  return convolve(op, input, weight, bias, f, out);
+}
+
+Status convolution(Lowering& op, const Float<Tensor>& input, const Float<Tensor>& weight,
+                   const std::optional<Float<Tensor>>& bias, const Ints& stride, const Ints& padding,
+                   const Ints& dilation, bool transposed, const Ints& output_padding, std::int64_t groups,
+                   Float<Out>& out) {
+  return clamped_convolution(op, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, {},
+                             {}, out);
+}
+
+/// Rearranges a weight: a row for each output channel, with the channels of a tap together.
+Status filter(Lowering& op, const Float<Tensor>& weight, bool transposed, std::int64_t groups, Float<Out>& out) {
+  const auto rows = weight.shape[0];
+  std::int64_t taps = 1;
+  for (std::size_t i = 2; i < weight.rank(); ++i) taps *= weight.shape[i];
+  const auto channels = transposed ? rows / groups : weight.shape[1];
+  const auto columns = transposed ? weight.shape[1] : rows;
+  const auto quads = (channels + 3) / 4;
+  TRY(op.set_shape(out, Shape{transposed ? columns * groups : rows, taps * quads * 4}));
+  const wgsl::FilterParams params{.quads = quads_of(out.shape),
+                                  .taps = narrow(taps),
+                                  .channels = narrow(channels),
+                                  .channel_quads = narrow(quads),
+                                  .columns = narrow(columns),
+                                  .group_stride = narrow(channels * columns * taps),
+                                  .column_stride = narrow(transposed ? taps : channels * taps),
+                                  .channel_stride = narrow(transposed ? columns * taps : taps),
+                                  .is_turned = transposed ? 1U : 0U};
+  return op.dispatch({.shader = wgsl::filter,
+                      .bind = {op.read("source", weight), op.write("result", out)},
+                      .params = params,
+                      .threads = params.quads});
+}
+
+/// With a rearranged weight.
+Status filtered(Lowering& op, const Float<Tensor>& input, const Float<Tensor>& weight,
+                const std::optional<Float<Tensor>>& bias, const Ints& kernel_size, const Ints& stride,
+                const Ints& padding, const Ints& dilation, bool transposed, const Ints& output_padding,
+                std::int64_t groups, const std::optional<Number>& output_min, const std::optional<Number>& output_max,
+                Float<Out>& out) {
+  Shape kernel;
+  for (std::size_t i = 0; i < kernel_size.size(); ++i) kernel.push_back(kernel_size[i]);
+  TRY_ASSIGN(auto f,
+             read_filter(op, input, kernel,
+                         {stride, padding, dilation, transposed, output_padding, groups, output_min, output_max}));
+  f.columns = weight.shape[0];
+  f.is_rearranged = true;
+  if (weight.rank() != 2 || weight.shape[1] != f.taps() * f.padded_channels()) {
+    return op.fail("weight is for another number of channels than the {} of the input", input.shape[1]);
+  }
+  return convolve(op, input, weight, bias, f, out);
+}
+
+constexpr Note kNotes = "1-D and 2-D; groups, dilation, transposed with output padding; any stride, padding and batch";
+
+constexpr Op kOps[] = {
+    op<convolution>("aten.convolution.default",
+                    "input, weight, bias, stride, padding, dilation, transposed, output_padding, groups -> out",
+                    kNotes),
+    op<clamped_convolution>("et_vk.conv_with_clamp.default",
+                            "input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, "
+                            "output_min, output_max -> out",
+                            kNotes),
+    op<clamped_convolution>("conv_with_clamp.default",
+                            "input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, "
+                            "output_min, output_max -> out",
+                            "an older name"),
+    op<filter>("nibble.filter", "weight, transposed, groups -> out",
+               "made by a rewrite: weights with channels together"),
+    op<filtered>("nibble.convolution",
+                 "input, weight, bias, kernel_size, stride, padding, dilation, transposed, output_padding, groups, "
+                 "output_min, output_max -> out",
+                 "made by a rewrite: a convolution with rearranged weights"),
+};
+
+}  // namespace
+
+const Family kConvolution{"convolution", kOps, {&kProduct, &kProductLoads, &kDepthwise}};
+
+}  // namespace nibble::ops
