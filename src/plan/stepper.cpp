@@ -140,25 +140,35 @@ void Stepper::set_host_data(std::size_t input, std::span<const std::int32_t> ele
 
 Status Stepper::update() {
   bool any = all_changed_;
+  bool same_counts = !all_changed_;
   const auto operands = plan_->operands();
   for (std::uint32_t n = 0; n < nodes_.size(); ++n) {
     const bool reads_data = operands[n].reads_data;
     const bool depends = all_changed_ || reads_data ||
                          std::ranges::any_of(operands[n].inputs, [&](ValueId v) { return live_.changed[v] != 0; });
     if (!depends) continue;
+    const auto count = nodes_[n].dispatches.size();
     if (auto status = lower(n); !status) {
       // Some nodes are of this call and some of the last: lower all of them next time.
       all_changed_ = true;
       return status;
     }
+    same_counts = same_counts && nodes_[n].dispatches.size() == count;
+    if (same_counts) write_params(nodes_[n]);
     any = any || !reads_data;
   }
   std::ranges::fill(live_.changed, std::uint8_t{0});
   all_changed_ = false;
   if (!any) return {};
+  if (!same_counts) TRY(arrange());
+  ++version_;
+  return {};
+}
 
+Status Stepper::arrange() {
   order_.clear();
-  for (const auto& node : nodes_) {
+  for (auto& node : nodes_) {
+    node.first = order_.size();
     for (const auto& d : node.dispatches) order_.push_back(&d);
   }
   if (order_.size() > plan_->layout().max_dispatches) {
@@ -167,11 +177,16 @@ Status Stepper::update() {
                 plan_->layout().max_dispatches);
   }
   params_.resize(order_.size() * kParamsStride);
-  for (std::size_t i = 0; i < order_.size(); ++i) {
-    std::memcpy(params_.data() + i * kParamsStride, order_[i]->params.data(), order_[i]->params_bytes);
-  }
-  ++version_;
+  for (const auto& node : nodes_) write_params(node);
   return {};
+}
+
+void Stepper::write_params(const NodeStep& step) {
+  auto* to = params_.data() + step.first * kParamsStride;
+  for (const auto& d : step.dispatches) {
+    std::memcpy(to, d.params.data(), d.params_bytes);
+    to += kParamsStride;
+  }
 }
 
 Status Stepper::lower(std::uint32_t node) {

@@ -53,12 +53,16 @@ class Stepper {
 
   struct NodeStep {
     std::vector<Dispatch> dispatches;
+    std::size_t first = 0;              ///< its first dispatch's position in order_
     std::vector<PipelineId> pipelines;  ///< of the node's dispatches in the last call: likely the same again
     std::vector<FaultSite> faults;
     std::vector<Chosen> choices;
   };
 
   Status lower(std::uint32_t node);
+  /// Puts the dispatches of all nodes in order.
+  Status arrange();
+  void write_params(const NodeStep& step);
 
   std::shared_ptr<const Plan> plan_;
   LiveValues live_;
