@@ -15,7 +15,8 @@ class Analysis {
         operands_(operands),
         root_(graph.values.size()),
         last_write_(graph.values.size(), -1),
-        touched_(graph.values.size()) {
+        touched_(graph.values.size()),
+        rewritten_(graph.values.size()) {
     for (ValueId v = 0; v < root_.size(); ++v) root_[v] = v;
   }
 
@@ -41,13 +42,15 @@ class Analysis {
       for (auto v : operands_[n].inputs) touched_[v] = true;
       for (auto v : operands_[n].outputs) {
         touched_[v] = true;
+        rewritten_[v] = last_write_[v] >= 0;
         last_write_[v] = n;
       }
     }
     for (auto v : graph_.outputs) touched_[v] = true;
   }
 
-  // A view is an alias only if nothing writes its source or itself later: then no reader sees a difference.
+  // A view is an alias only if nothing writes its source later, or itself at any other time: then no reader sees a
+  // difference.
   void find_aliases() {
     for (std::int32_t n = 0; n < node_count(); ++n) {
       const auto viewed = graph_.nodes[n].viewed();
@@ -57,7 +60,7 @@ class Analysis {
       const auto* a = graph_.tensor(in);
       const auto* b = graph_.tensor(out);
       if (a == nullptr || b == nullptr || in == out || a->dtype != b->dtype || b->constant >= 0) continue;
-      if (a->shape.numel() != b->shape.numel() || last_write_[out] != n || root_[out] != out) continue;
+      if (a->shape.numel() != b->shape.numel() || rewritten_[out] || root_[out] != out) continue;
       const ValueId source = root(in);
       if (last_write_[source] > n || std::ranges::find(graph_.inputs, out) != graph_.inputs.end()) continue;
       root_[out] = source;
@@ -206,6 +209,7 @@ class Analysis {
   std::vector<ValueId> root_;
   std::vector<std::int32_t> last_write_;
   std::vector<bool> touched_;
+  std::vector<bool> rewritten_;  ///< by more than one node
   Storage storage_;
 };
 

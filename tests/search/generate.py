@@ -15,7 +15,7 @@ ENTRIES = list(TABLE.values())
 WEIGHTS = np.array([entry.weight for entry in ENTRIES])
 
 # What generators and eager forms raise where their arguments do not fit; the next attempt may.
-NO_FIT = (RuntimeError, ValueError, IndexError, TypeError, ZeroDivisionError, OverflowError, NotImplementedError)
+NO_FIT = (RuntimeError, ValueError, LookupError, TypeError, ZeroDivisionError, OverflowError, NotImplementedError)
 
 
 def _accepts(values: list[dict], names: list[str]) -> bool:

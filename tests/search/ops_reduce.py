@@ -173,7 +173,8 @@ def norm(x, dims, weight, bias, eps, centre):
     scale = (x.abs() + mean.abs()) * rstd * weight.abs() * worse + bias.abs()
     made = Near((x - mean) * rstd * weight + bias, scale, lost.expand(x.shape))
     mean_scale = x.abs().mean(dims, keepdim=True)
-    return [made, Near(mean, mean_scale, lost), Near(rstd, rstd * worse, lost)]
+    # torch's mean of infinite elements depends on their order.
+    return [made, Near(mean, mean_scale, lost | ~torch.isfinite(mean)), Near(rstd, rstd * worse, lost)]
 
 
 def rms_norm(x, weight, eps):
@@ -194,5 +195,5 @@ def layer_norm(x, sizes, weight, bias, eps):
     return norm(x, list(range(x.dim() - len(sizes), x.dim())), weight, bias, eps, True)
 
 
-add("et_vk.rms_norm.default", rms_args, rms_norm, rtol=4e-6, weight=1.5)
-add("aten.native_layer_norm.default", layer_args, layer_norm, rtol=4e-6, weight=1)
+add("et_vk.rms_norm.default", rms_args, rms_norm, rtol=4e-6, weight=1.5, exact=False)
+add("aten.native_layer_norm.default", layer_args, layer_norm, rtol=4e-6, weight=1, exact=False)

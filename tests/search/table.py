@@ -43,6 +43,8 @@ class Entry:
     weight: float = 1.0
     # The argument that the op changes.
     changes: int | None = None
+    # Whether its bits stay the same where other results of it are left out, or it is joined with another op.
+    exact: bool = True
     # Whether the eager form takes the dtype of its results as `to`.
     takes_dtype: bool = False
 
