@@ -12,7 +12,9 @@ def product(a, b, addend=None, alpha=1.0):
     made, scale = alpha * (a @ b), abs(alpha) * (a.abs() @ b.abs())
     if addend is not None:
         made, scale = made + addend, scale + addend.abs()
-    return Near(made, scale)
+    # Finite elements whose product overflows count as infinite beside those that are.
+    finite = [torch.where(torch.isfinite(t), t, 0).abs() for t in (a, b)]
+    return Near(made, scale, finite[0] @ finite[1] > 1e37)
 
 
 def beside(d, name, columns):
@@ -52,7 +54,7 @@ def addmm(addend, a, b, beta, alpha):
     made = product(a, b, None, alpha)
     if beta == 0:
         return made
-    return Near(made.value + beta * addend, made.scale + abs(beta) * addend.abs())
+    return Near(made.value + beta * addend, made.scale + abs(beta) * addend.abs(), made.undefined)
 
 
 def linear_args(d):
