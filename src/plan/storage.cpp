@@ -97,7 +97,8 @@ class Analysis {
     }
   }
 
-  // A view is an alias only if nothing writes its source or itself later: then no reader sees a difference.
+  // A view is an alias only if nothing writes its source later, or itself at any other time: then no reader sees a
+  // difference.
   void find_aliases() {
     for (std::int32_t n = 0; n < node_count(); ++n) {
       const auto viewed = graph_.nodes[n].viewed();
@@ -107,7 +108,7 @@ class Analysis {
       const auto* a = graph_.tensor(in);
       const auto* b = graph_.tensor(out);
       if (a == nullptr || b == nullptr || in == out || a->dtype != b->dtype || b->constant >= 0) continue;
-      if (a->shape.numel() != b->shape.numel() || last_write_[out] != n || root_[out] != out) continue;
+      if (a->shape.numel() != b->shape.numel() || writes_[out] > 1 || root_[out] != out) continue;
       const ValueId source = root(in);
       if (last_write_[source] > n || std::ranges::find(graph_.inputs, out) != graph_.inputs.end()) continue;
       root_[out] = source;

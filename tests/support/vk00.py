@@ -13,7 +13,7 @@ The twin of blob_builder.hpp and pte_builder.hpp. It writes with ExecuTorch's ow
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -146,11 +146,16 @@ class Blob:
         return _aligned(header.to_bytes()) + body + self._raw
 
     def pte(
-        self, *, dynamic: bool = False, wide_ints: bool = True, constant_methods: dict[str, Any] | None = None
+        self,
+        *,
+        dynamic: bool | Collection[int] = False,
+        wide_ints: bool = True,
+        constant_methods: dict[str, Any] | None = None,
     ) -> bytes:
         """A program whose method `forward` is this graph, for stock ExecuTorch and for Nibble alone.
 
-        The host holds int64 for int32 values when `wide_ints`, as in what the exporter writes.
+        `dynamic`: whether all inputs and outputs are, or which values. The host holds int64 for int32 values when
+        `wide_ints`, as in what the exporter writes.
         """
         ends = [*self.inputs, *self.outputs]
         values: list[et.EValue] = []
@@ -161,7 +166,8 @@ class Blob:
                 continue
             dtype, dims = self._host[end]
             host = "int64" if wide_ints and dtype == "int32" else dtype
-            values.append(et.EValue(_host_tensor(host, dims, memory, dynamic)))
+            is_dynamic = dynamic if isinstance(dynamic, bool) else end in dynamic
+            values.append(et.EValue(_host_tensor(host, dims, memory, is_dynamic)))
             memory += math.ceil(math.prod(dims) * np.dtype(host).itemsize / 16) * 16
         count = len(self.inputs)
         ids = list(range(len(ends)))

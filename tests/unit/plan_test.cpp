@@ -89,6 +89,21 @@ TEST(Plan, copies_a_view_of_state_that_is_written_later) {
   EXPECT_EQ(stepper.dispatches().size(), 3U);
 }
 
+TEST(Plan, copies_a_view_over_a_value_that_was_written_before) {
+  GraphBuilder b;
+  const auto x = b.input(b.tensor(DType::f32, {4}));
+  const auto y = b.add(x, x, {4});
+  const auto z = b.add(x, x, {4});
+  b.output(b.add(y, z, {4}));
+  b.op("aten.clone.default", {z, b.null(), y});
+  b.output(y);
+  const auto plan = make(b);
+  ASSERT_TRUE(plan) << plan.error().message;
+  Stepper stepper(*plan);
+  ASSERT_TRUE(stepper.update());
+  EXPECT_EQ(stepper.dispatches().size(), 4U);
+}
+
 TEST(Plan, stores_identical_constants_once_unless_one_is_written) {
   GraphBuilder b;
   const auto c1 = b.constant(DType::f32, {4}, "same");

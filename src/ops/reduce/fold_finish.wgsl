@@ -44,7 +44,7 @@ fn finish(s: S) -> Result {
 //! module: finish_variance
 alias Result = f32;
 fn finish(s: S) -> Result {
-  return s.z / max(s.x - params.scalar, 0.0);
+  return squares(s) / max(s.x - params.scalar, 0.0);
 }
 
 //! module: finish_mean
@@ -56,5 +56,5 @@ fn finish(s: S) -> Result {
 //! module: finish_rstd
 alias Result = f32;
 fn finish(s: S) -> Result {
-  return 1.0 / sqrt(s.z / s.x + params.scalar);
+  return 1.0 / sqrt(squares(s) / s.x + params.scalar);
 }

@@ -96,6 +96,11 @@ fn merge(a: S, b: S) -> S {
   let d = b.y - a.y;
   return S(n, a.y + d * share, a.z + b.z + d * d * a.x * share, 0.0);
 }
+// What the mean is infinite or no number for has no distances from it, as in torch.
+fn squares(s: S) -> f32 {
+  let bits = bitcast<u32>(s.y);
+  return select(s.z, bitcast<f32>(bits | 0x7fc00000u), (bits & 0x7f800000u) == 0x7f800000u);
+}
 
 //! module: fold_squares
 //! uses: floats

@@ -56,7 +56,7 @@ Status add_rms_norm(Lowering& op, const Float<Tensor>& a, const Float<Tensor>& b
 Status native_layer_norm(Lowering& op, const Float<Tensor>& input, const LiveInts& normalized,
                          const std::optional<Float<Tensor>>& weight, const std::optional<Float<Tensor>>& bias,
                          const Number& eps, const Float<Outs>& outs) {
-  if (outs.size() != 3 || !outs.has(0)) return op.fail("out must hold three tensors");
+  if (outs.size() != 3) return op.fail("out must hold three tensors");
   if (normalized.size() == 0 || normalized.size() > input.rank()) {
     return op.fail("normalized_shape has {} dimensions, but input has {}", normalized.size(), input.rank());
   }
@@ -89,7 +89,9 @@ Status native_layer_norm(Lowering& op, const Float<Tensor>& input, const LiveInt
                     .weight = weight,
                     .bias = bias,
                     .keeps_states = outs.has(1) || outs.has(2)};
-  TRY(rows(op, norm, input, lines, outs[0]));
+  // Where nobody reads the norm itself, only the lines are folded.
+  TRY(outs.has(0) ? rows(op, norm, input, lines, outs[0])
+                  : fold(op, input, lines, kMoments, op.choose(kFold, {}).tile));
   if (outs.has(1)) TRY(finish_lines(op, lines.params, kMoments, outs[1], wgsl::finish_mean));
   if (outs.has(2)) TRY(finish_lines(op, lines.params, kMoments, outs[2], wgsl::finish_rstd));
   return {};
