@@ -2,6 +2,7 @@
 
 from conformance import (
     attention_cases,
+    channel_cases,
     elementwise_cases,
     embedding_cases,
     linear_cases,
@@ -12,6 +13,7 @@ from conformance import (
     move_cases,
     op_cases,
     rows_cases,
+    sample_cases,
 )
 
 ALL = [
@@ -23,6 +25,8 @@ ALL = [
     *memory_cases.ALL,
     *move_cases.ALL,
     *attention_cases.ALL,
+    *sample_cases.ALL,
+    *channel_cases.ALL,
     *long_cases.ALL,
     *embedding_cases.LARGE,
     *llm_cases.EVERYDAY,
