@@ -17,6 +17,7 @@ std::string_view to_string(Role role) noexcept {
     case Role::host: return "host data";
     case Role::tensors: return "tensors";
     case Role::number: return "number";
+    case Role::numbers: return "numbers";
     case Role::integer: return "int";
     case Role::live_integer: return "int or SymInt";
     case Role::boolean: return "bool";

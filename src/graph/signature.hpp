@@ -20,6 +20,7 @@ enum class Role : std::uint8_t {
   host,     ///< a tensor whose elements the host reads before every call
   tensors,
   number,
+  numbers,
   integer,
   live_integer,  ///< may be a SymInt
   boolean,

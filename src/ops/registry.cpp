@@ -8,9 +8,9 @@ namespace nibble::ops {
 
 Registry registry() {
   static const std::array kFamilies{
-      kEmbedding, kLinearQ4, kMatmul,  kConvolution, kBinary,        kUnary,  kCompare, kConvert,
-      kFill,      kReduce,   kSoftmax, kNorm,        kView,          kMove,   kCat,     kPad,
-      kIndex,     kRotary,   kCache,   kAttention,   kChooseQparams, kSymInt,
+      kEmbedding, kLinearQ4,  kMatmul,        kConvolution, kBinary, kUnary,    kCompare,     kConvert, kFill,
+      kReduce,    kSoftmax,   kNorm,          kView,        kMove,   kCat,      kPad,         kIndex,   kRotary,
+      kCache,     kAttention, kChooseQparams, kSymInt,      kPools,  kResample, kChannelNorm,
   };
   return kFamilies;
 }

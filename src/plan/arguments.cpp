@@ -102,6 +102,17 @@ Status Lowering::argument(std::size_t index, Number& out) const {
   return {};
 }
 
+Status Lowering::argument(std::size_t index, Numbers& out) const {
+  if (const auto* numbers = std::get_if<DoubleList>(&value(index))) {
+    for (const double number : *numbers) out.push_back(number);
+  } else if (const auto* ints = std::get_if<IntList>(&value(index))) {
+    for (const auto integer : *ints) out.push_back(static_cast<double>(integer));
+  } else {
+    return wrong_kind(index, "a list of numbers");
+  }
+  return {};
+}
+
 Status Lowering::argument(std::size_t index, bool& out) const {
   std::int64_t number = 0;
   TRY(argument(index, number));

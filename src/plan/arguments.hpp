@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "graph/graph.hpp"
+#include "plan/inline_vector.hpp"
 
 namespace nibble {
 
@@ -83,6 +84,9 @@ class LiveInts : public Ints {
   using Ints::Ints;
 };
 
+/// A list of a few numbers that the program fixes.
+struct Numbers : InlineVector<double, 8> {};
+
 /// A list of tensors, some of which may be absent.
 class Tensors {
  public:
@@ -143,6 +147,8 @@ template <>
 inline constexpr Role role_of<Tensors> = Role::tensors;
 template <>
 inline constexpr Role role_of<Number> = Role::number;
+template <>
+inline constexpr Role role_of<Numbers> = Role::numbers;
 template <>
 inline constexpr Role role_of<std::int64_t> = Role::integer;
 template <>

@@ -140,6 +140,7 @@ class Lowering {
   Status argument(std::size_t index, std::int64_t& out) const;
   Status argument(std::size_t index, LiveInt& out) const;
   Status argument(std::size_t index, Number& out) const;
+  Status argument(std::size_t index, Numbers& out) const;
   Status argument(std::size_t index, bool& out) const;
   Status argument(std::size_t index, Ints& out) const;
   Status argument(std::size_t index, LiveInts& out) const;

@@ -2,6 +2,7 @@
 
 from conformance import (
     attention_cases,
+    channel_cases,
     convolution_cases,
     elementwise_cases,
     embedding_cases,
@@ -13,6 +14,7 @@ from conformance import (
     move_cases,
     op_cases,
     rows_cases,
+    sample_cases,
 )
 
 ALL = [
@@ -25,6 +27,8 @@ ALL = [
     *move_cases.ALL,
     *attention_cases.ALL,
     *convolution_cases.ALL,
+    *sample_cases.ALL,
+    *channel_cases.ALL,
     *long_cases.ALL,
     *embedding_cases.LARGE,
     *llm_cases.EVERYDAY,

@@ -25,12 +25,21 @@ from conformance import (  # noqa: E402
     elementwise_blobs,
     move_blob_cases,
     rows_blob_cases,
+    sample_blob_cases,
 )
 from conformance.cases import CASES, SLOW  # noqa: E402
 from conformance.embedding_cases import LARGE  # noqa: E402
 from conformance.variants import Chooser, every_variant, programs_by_size  # noqa: E402
 
-FAMILIES = (blob_cases, attention_blobs, convolution_cases, elementwise_blobs, move_blob_cases, rows_blob_cases)
+FAMILIES = (
+    attention_blobs,
+    blob_cases,
+    convolution_cases,
+    elementwise_blobs,
+    move_blob_cases,
+    rows_blob_cases,
+    sample_blob_cases,
+)
 
 
 def exported(programs: Path) -> list[dict]:

@@ -57,18 +57,23 @@ const Choice kFold{"fold", kVariants};
 const Fold kMoments{.shader = &wgsl::fold_moments, .lanes = 4};
 
 Lines lines_of(const Lowering& op, const Tensor& self, const DimSet& is_folded) {
+  return lines_of(op, self, self.shape, op.bound(self), is_folded);
+}
+
+Lines lines_of(const Lowering& op, const Tensor& self, const Shape& shape, const Shape& bound,
+               const DimSet& is_folded) {
   wgsl::FoldParams params{.parts = 1};
   std::array<std::uint64_t, 2> now{1, 1};
   std::array<Size, 2> most{1, 1};
   // A line of nothing has the strides that it has where there is something, so that it is folded in the same way.
   std::uint64_t stride = 1;
-  for (const auto size : self.shape) stride *= static_cast<std::uint64_t>(std::max<std::int64_t>(size, 1));
-  for (std::size_t i = 0; i < self.rank(); ++i) {
-    const auto size = static_cast<std::uint64_t>(self.shape[i]);
+  for (const auto size : shape) stride *= static_cast<std::uint64_t>(std::max<std::int64_t>(size, 1));
+  for (std::size_t i = 0; i < shape.rank(); ++i) {
+    const auto size = static_cast<std::uint64_t>(shape[i]);
     const std::size_t side = is_folded[i] ? 1 : 0;
     stride /= std::max<std::uint64_t>(size, 1);
     now[side] *= size;
-    most[side] = most[side] * Size::from_signed(op.bound(self)[i]);
+    most[side] = most[side] * Size::from_signed(bound[i]);
     append(params, side, narrow(size), narrow(stride));
   }
   const auto [kept, folded] = params.rank;
@@ -81,7 +86,7 @@ Lines lines_of(const Lowering& op, const Tensor& self, const DimSet& is_folded) 
   const auto extent = [&](std::size_t side) {
     return op.extent(now[side], most[side].valid() ? most[side].unchecked() : When::kAny, {&self});
   };
-  const auto folded_dims = std::ranges::count(std::span(is_folded).first(self.rank()), true);
+  const auto folded_dims = std::ranges::count(std::span(is_folded).first(shape.rank()), true);
   return {params, extent(0), extent(1), static_cast<std::size_t>(folded_dims)};
 }
 

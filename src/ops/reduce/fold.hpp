@@ -26,6 +26,8 @@ struct Lines {
 };
 
 Lines lines_of(const Lowering& op, const Tensor& self, const DimSet& is_folded);
+/// The same of a tensor that is seen in another shape, whose largest is `bound`.
+Lines lines_of(const Lowering& op, const Tensor& self, const Shape& shape, const Shape& bound, const DimSet& is_folded);
 
 // With 64K threads every GPU is full. A CPU adapter has a few cores, each of which runs several threads at once. The
 // rows of these tiles are the states that threads make at once.

@@ -1,0 +1,101 @@
+// Channels (dimension 1) brought to unit size: by statistics that the program has, or by those of groups of channels.
+// All computed in f32.
+#include "ops/families.hpp"
+#include "ops/reduce/fold.hpp"
+
+namespace nibble::ops {
+namespace {
+
+using Channels = std::array<const Tensor*, 4>;  // weight, bias and two statistics; null where they are not given
+
+/// `kernel` knows where the statistics come from.
+Status normalize(Lowering& op, const Tensor& input, const Channels& given, const Number& eps, const Out& out,
+                 Kernel kernel, std::int64_t group, std::uint32_t parts) {
+  const auto channels = input.shape[1];
+  Size inner = 1;
+  for (const auto size : input.shape.dims().subspan(2)) inner = inner * Size::from_signed(size);
+  const auto planes = Size::from_signed(input.shape[0]) * Size::from_signed(channels);
+  kernel.params = wgsl::ChannelNormParams{.quads = quads_of(input.shape),
+                                          .planes = narrow(planes.unchecked()),
+                                          .inner = narrow(inner.unchecked()),
+                                          .channels = narrow(channels),
+                                          .group = narrow(group),
+                                          .parts = parts,
+                                          .epsilon = static_cast<float>(eps.value)};
+  kernel.threads = quads_of(input.shape);
+  kernel.bind.push_back(op.read("source", input));
+  kernel.bind.push_back(op.write("result", out));
+  for (const auto* t : given) {
+    if (t == nullptr) continue;
+    if (!(t->shape == Shape{channels})) {
+      return op.fail("{} has shape {}, but input has {} channels", t->arg, t->shape, channels);
+    }
+    kernel.bind.push_back(op.read(t->arg, *t));
+  }
+  kernel.slots.push_back({"weight", given[0] != nullptr ? wgsl::norm_weight : wgsl::norm_no_weight});
+  kernel.slots.push_back({"bias", given[1] != nullptr ? wgsl::norm_bias : wgsl::norm_no_bias});
+  return op.dispatch(kernel);
+}
+
+const Tensor* given(const std::optional<Float<Tensor>>& tensor) { return tensor ? &*tensor : nullptr; }
+
+/// The other two outputs are empty.
+Status batch_norm(Lowering& op, const Float<Tensor>& input, const std::optional<Float<Tensor>>& weight,
+                  const std::optional<Float<Tensor>>& bias, const Float<Tensor>& mean, const Float<Tensor>& variance,
+                  Ignored, const Number& eps, const Float<Outs>& outs) {
+  if (input.rank() < 2) return op.fail("input has shape {}, but dimension 1 is normalized", input.shape);
+  if (outs.size() == 0 || !outs.has(0)) return op.fail("out must hold a tensor");
+  Out out = outs[0];
+  TRY(op.set_shape(out, input.shape));
+  return normalize(op, input, {given(weight), given(bias), &mean, &variance}, eps, out,
+                   {.shader = wgsl::channel_norm, .slots = {{"statistics", wgsl::channel_statistics}}}, 1, 1);
+}
+
+/// Sizes that follow from the input are not read.
+Status group_norm(Lowering& op, const Float<Tensor>& input, const std::optional<Float<Tensor>>& weight,
+                  const std::optional<Float<Tensor>>& bias, Ignored, Ignored, Ignored, std::int64_t groups,
+                  const Number& eps, const Float<Outs>& outs) {
+  if (input.rank() < 2) return op.fail("input has shape {}, but dimension 1 is normalized", input.shape);
+  const auto group = groups < 1 ? 0 : input.shape[1] / groups;
+  if (groups < 1 || group * groups != input.shape[1]) {
+    return op.fail("group is {}, which does not divide {} channels", groups, input.shape[1]);
+  }
+  if (outs.size() != 3) return op.fail("out must hold three tensors");
+  for (std::size_t i = 0; i < outs.size(); ++i) {
+    if (!outs.has(i)) continue;
+    Out out = outs[i];
+    TRY(op.set_shape(out, i == 0 ? input.shape : Shape{input.shape[0], groups}));
+  }
+  const auto grouped = [&](const Shape& shape) {
+    std::uint64_t width = 1;
+    for (const auto size : shape.dims().subspan(1)) width *= static_cast<std::uint64_t>(size);
+    return Shape{shape[0], groups, static_cast<std::int64_t>(width / static_cast<std::uint64_t>(groups))};
+  };
+  auto lines = lines_of(op, input, grouped(input.shape), grouped(op.bound(input)), {false, false, true});
+  lines.params.scalar = static_cast<float>(eps.value);
+  TRY(fold(op, input, lines, kMoments, op.choose(kFold, {}).tile));
+  TRY(merge_parts(op, lines.params, kMoments));
+  if (outs.has(0)) {
+    Kernel kernel{.shader = wgsl::channel_norm,
+                  .slots = {{"statistics", wgsl::group_statistics}, {"fold", *kMoments.shader}}};
+    add_states(kernel, kMoments);
+    TRY(normalize(op, input, {given(weight), given(bias)}, eps, outs[0], kernel, group, lines.params.parts));
+  }
+  if (outs.has(1)) TRY(finish_lines(op, lines.params, kMoments, outs[1], wgsl::finish_mean));
+  if (outs.has(2)) TRY(finish_lines(op, lines.params, kMoments, outs[2], wgsl::finish_rstd));
+  return {};
+}
+
+constexpr Op kOps[] = {
+    op<batch_norm>("aten._native_batch_norm_legit_no_training.default",
+                   "input, weight, bias, running_mean, running_var, momentum, eps -> out",
+                   "any rank from 2; the first output only, the others are empty"),
+    op<group_norm>("aten.native_group_norm.default", "input, weight, bias, N, C, HxW, group, eps -> out",
+                   "any rank from 2"),
+};
+
+}  // namespace
+
+const Family kChannelNorm{"channel_norm", kOps};
+
+}  // namespace nibble::ops
