@@ -9,9 +9,10 @@ from torch import nn
 
 Shape = tuple[int, ...]
 
-# torchvision's own kernels need CUDA's libraries; without them its import wants this one operator, which no model uses.
+# torchvision's own kernels need CUDA's libraries; without them its import wants these operators, which no model uses.
 _LIBRARY = torch.library.Library("torchvision", "FRAGMENT")
-_LIBRARY.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+for _name in ("nms", "qnms"):
+    _LIBRARY.define(f"{_name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 
 
 @dataclass(frozen=True)
@@ -129,8 +130,6 @@ class UNet(nn.Module):
 class Training(nn.Module):
     """A step of AdamW on a network of two layers. The weights and both moments are buffers, which it changes."""
 
-    RATES = (1e-2, 0.9, 0.999, 1e-8, 0.01, 1.0, 1.0)
-
     def __init__(self, inputs: int = 20, hidden: int = 33, classes: int = 7):
         super().__init__()
         for name, shape in (("first", (hidden, inputs)), ("second", (classes, hidden))):
@@ -144,9 +143,16 @@ class Training(nn.Module):
         loss, d_logits = ops.fused_ce(hidden @ self.second.t(), labels, float(x.shape[0]))
         d_hidden = (d_logits @ self.second) * (hidden > 0).to(x.dtype)
         d_second, d_first = ops.linear_dW(d_logits, hidden), ops.linear_dW(d_hidden, x)
-        ops.adamw_step(self.second, self.second_m, self.second_v, d_second, *self.RATES)
-        ops.adamw_step(self.first, self.first_m, self.first_v, d_first, *self.RATES)
+        self.update("first", d_first)
+        self.update("second", d_second)
         return loss
+
+    def update(self, name: str, gradient) -> None:
+        """AdamW without its first steps' correction. torch.export refuses et_vk.adamw_step, which returns aliases."""
+        weight, m, v = (getattr(self, name + end) for end in ("", "_m", "_v"))
+        m.copy_(0.9 * m + 0.1 * gradient)
+        v.copy_(0.99 * v + 0.01 * gradient * gradient)
+        weight.copy_(weight * (1 - 1e-4) - 1e-2 * m / (v.sqrt() + 1e-8))
 
 
 def square(size: int) -> tuple[Shape, ...]:
