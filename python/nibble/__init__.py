@@ -23,6 +23,7 @@ __all__ = [
     "Exported",
     "Model",
     "NibbleError",
+    "Partitioner",
     "Registration",
     "Session",
     "State",
@@ -35,3 +36,12 @@ __all__ = [
     "quantize_q4",
     "registered",
 ]
+
+
+def __getattr__(name: str):
+    # It needs torch and executorch, which Nibble does not.
+    if name == "Partitioner":
+        from ._partition import Partitioner
+
+        return Partitioner
+    raise AttributeError(f"module 'nibble' has no attribute '{name}'")

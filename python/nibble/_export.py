@@ -54,7 +54,7 @@ def export(
     compile_options: dict[str, Any] | None = None,
     constant_methods: dict[str, Any] | None = None,
 ) -> Exported:
-    """Exports a module for the GPU, with the stock VulkanPartitioner, and warns of nodes that it leaves outside.
+    """Exports a module for the GPU, with nibble.Partitioner, and warns of nodes that it leaves outside.
 
     dynamic_shapes: as torch.export takes them.
     path: where to write the .pte file, if anywhere.
@@ -64,8 +64,9 @@ def export(
     constant_methods: further methods that return a constant, such as {"get_vocab_size": 32000}.
     """
     import torch
-    from executorch.backends.vulkan.partitioner.vulkan_partitioner import VulkanPartitioner
     from executorch.exir import to_edge_transform_and_lower
+
+    from ._partition import Partitioner
 
     # Fail before the export, which may take minutes.
     if path is not None and not os.access(Path(path).parent, os.W_OK):
@@ -76,14 +77,13 @@ def export(
     keeps_state = "alias_buffer_mutations" not in options and _changes_buffers(exported)
     if keeps_state:
         options["alias_buffer_mutations"] = True
-    edge = to_edge_transform_and_lower(
-        exported, partitioner=[VulkanPartitioner(options)], constant_methods=constant_methods
-    )
+    partitioner = Partitioner(options)
+    edge = to_edge_transform_and_lower(exported, partitioner=[partitioner], constant_methods=constant_methods)
     if keeps_state:
         _check_order_of_state(edge.exported_program().graph_module)
-    outside = _not_delegated(edge.exported_program().graph)
+    outside = _not_delegated(edge.exported_program().graph, partitioner.outside)
     if outside:
-        warnings.warn(f"not delegated: {', '.join(outside)}", stacklevel=2)
+        warnings.warn(f"not delegated: {'; '.join(outside)}", stacklevel=2)
     result = Exported(edge.to_executorch(), outside)
     if path is not None:
         result.save(path)
@@ -208,10 +208,11 @@ def _check_order_of_state(module: "torch.fx.GraphModule") -> None:
                         )
 
 
-def _not_delegated(graph: "torch.fx.Graph") -> list[str]:
+def _not_delegated(graph: "torch.fx.Graph", reasons: dict[str, str]) -> list[str]:
+    """The operators outside the delegates, each with its node and the reason."""
     names = []
     for node in graph.nodes:
         name = getattr(node.target, "__name__", str(node.target))
         if node.op == "call_function" and name not in ("executorch_call_delegate", "getitem"):
-            names.append(f"{name} (node {node.name})")
+            names.append(f"{name} (node {node.name}): {reasons.get(node.name, 'it is between delegates')}")
     return names

@@ -1,0 +1,114 @@
+"""nibble.Partitioner: what it delegates beyond the stock partitioner, and what programs from it give."""
+
+import json
+import subprocess
+import warnings
+
+import executorch.backends.vulkan.partitioner.vulkan_partitioner as stock
+import torch
+from executorch.exir import to_edge_transform_and_lower
+
+import nibble
+from conformance.case import Function, as_arrays
+from conformance.programs import OnNibble, check_results
+from conformance.test_registry import COMMAND
+
+Dim = torch.export.Dim
+attend = torch.nn.functional.scaled_dot_product_attention
+
+
+def tensors(*shapes: tuple[int, ...]) -> tuple[torch.Tensor, ...]:
+    generator = torch.Generator().manual_seed(0)
+    return tuple(torch.randn(shape, generator=generator) for shape in shapes)
+
+
+def export(function, inputs, path, dynamic=None) -> set[str]:
+    """Exports a function of tensors into one delegate; gives its operators."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message="not delegated")
+        nibble.export(Function(lambda _, *tensors: function(*tensors)), inputs, dynamic, path)
+    told = json.loads(subprocess.run([COMMAND, "inspect", "--json", path], capture_output=True, text=True).stdout)
+    return {op["name"] for op in told["ops"]}
+
+
+def check(function, path, *calls, rtol=1e-5, atol=1e-5) -> None:
+    session = OnNibble(path)
+    for number, inputs in enumerate(calls):
+        results = session.run(*(tensor.numpy() for tensor in inputs))
+        check_results(results, as_arrays(function(*inputs)), rtol, atol, f"call {number}")
+
+
+def test_forms_that_the_stock_partitioner_refuses(tmp_path):
+    aten = torch.ops.aten
+
+    def forms(x, n):
+        return (
+            x.mean(0),
+            x.sum((0, 2)),
+            x.argmax(1),
+            torch.maximum(x, x.flip(0)),
+            torch.where(n > 2, n, -n),
+            n.abs().amax(1),
+            aten.mul.Scalar(x, 3),
+            aten.add.Scalar(x, 1.5, 2),
+            aten.sub.Scalar(n, 2),
+            aten.div.Scalar(x, 7),
+            x.unsqueeze(0).unsqueeze(0).softmax(2),
+        )
+
+    inputs = (*tensors((3, 4, 5)), torch.arange(-5, 7, dtype=torch.int32).reshape(3, 4))
+    export(forms, inputs, tmp_path / "model.pte")
+    check(forms, tmp_path / "model.pte", inputs)
+
+
+def test_attention_stays_one_operator(tmp_path):
+    def forms(q, k, v, mask):
+        seen = mask > -0.5
+        return (
+            attend(q, k, v),
+            attend(q, k, v, scale=0.3),
+            attend(q, k, v, mask),
+            attend(q, k, v, seen & (torch.arange(6).unsqueeze(1) != 2)),
+            attend(q, k[:, :2], v[:, :2], enable_gqa=True),
+            attend(q, k, v, is_causal=True),
+        )
+
+    inputs = tensors((2, 4, 6, 8), (2, 4, 9, 8), (2, 4, 9, 8), (2, 1, 6, 9))
+    ops = export(forms, inputs, tmp_path / "model.pte")
+    assert "et_vk.sdpa.default" in ops
+    assert not ops & {"aten.bmm.default", "aten._softmax.default"}
+    check(forms, tmp_path / "model.pte", inputs)
+
+
+def test_causal_attention_of_a_dynamic_length(tmp_path):
+    def causal(x):
+        return attend(x, x, x, is_causal=True)
+
+    length = Dim("length", min=1, max=32)
+    calls = [tensors((1, 2, n, 16)) for n in (7, 32, 1, 9)]
+    ops = export(causal, calls[0], tmp_path / "model.pte", (({2: length},),))
+    assert "et_vk.sdpa.default" in ops
+    check(causal, tmp_path / "model.pte", *calls)
+
+
+def test_partitioner_works_in_the_stock_pipeline_and_says_why_a_node_stays_outside():
+    class Module(torch.nn.Module):
+        def forward(self, x):
+            return torch.maximum(x, x + 1).cumsum(0).double() * 2
+
+    partitioner = nibble.Partitioner()
+    exported = torch.export.export(Module(), (torch.ones(3),))
+    edge = to_edge_transform_and_lower(exported, partitioner=[partitioner])
+    reasons = sorted(partitioner.outside.values())
+    assert any("does not have aten.cumsum.default" in reason for reason in reasons)
+    assert any("float64" in reason for reason in reasons)
+    (plan,) = edge.to_executorch().executorch_program.execution_plan
+    assert [delegate.id for delegate in plan.delegates] == ["VulkanBackend"]
+
+
+def test_stock_partitioner_is_left_as_it_is():
+    nibble.Partitioner()
+    exported = torch.export.export(Function(lambda _, x: torch.maximum(x, -x)), (torch.ones(3),))
+    edge = to_edge_transform_and_lower(exported, partitioner=[stock.VulkanPartitioner()])
+    (plan,) = edge.to_executorch().executorch_program.execution_plan
+    assert [operator.name for operator in plan.operators] == ["aten::maximum"]

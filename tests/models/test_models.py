@@ -1,0 +1,103 @@
+"""Whole models through ExecuTorch with Nibble as its backend, against eager torch."""
+
+import json
+import subprocess
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import nibble
+from conformance.programs import OnExecutorch, OnNibble
+from conformance.test_registry import COMMAND
+from models.export_models import MODELS, STEPS, TRAINING, export_one, folder_name, inputs_of
+from models.zoo import Model
+from support.missing import MISSING
+
+# What docs/models.md is made of.
+ROWS: list[dict] = []
+
+
+class Exported:
+    def __init__(self, name: str, full: bool, models: Path):
+        export_one(name, full, models)
+        self.folder = models / folder_name(name, full)
+        self.facts = json.loads((self.folder / "facts.json").read_text())
+        self.path = self.folder / "model.pte"
+
+    def arrays(self, way: str, call: int) -> list[np.ndarray]:
+        count = self.facts["inputs" if way == "in" else "outputs"]
+        return [np.load(self.folder / f"{way}{call}_{index}.npy") for index in range(count)]
+
+    def open(self):
+        """A session, or None where operators are missing, which the error must name."""
+        missing = MISSING & {name for ops in self.facts["delegates"] for name in ops}
+        alone = not self.facts["operators_outside"] and len(self.facts["delegates"]) == 1
+        if not missing:
+            return (OnNibble if alone else OnExecutorch)(self.path)
+        if alone:
+            with pytest.raises(nibble.NibbleError) as error:
+                nibble.load(self.path)
+            assert all(name in str(error.value) for name in missing)
+        return None
+
+    def dispatches(self) -> int | None:
+        told = subprocess.run([COMMAND, "inspect", "--json", self.path], capture_output=True, text=True).stdout
+        return json.loads(told).get("plan", {}).get("dispatches") if told else None
+
+
+def best_time(call, tries: int = 3) -> float:
+    times = []
+    for _ in range(tries):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+def time_of_torch(model: Model, full: bool) -> float:
+    module, x = model.build(full), inputs_of(model, full)[0]
+    with torch.no_grad():
+        return best_time(lambda: module(x))
+
+
+@pytest.mark.parametrize("full", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["small", "full"])
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: model.name)
+def test_model_gives_what_torch_gives(model, full, models):
+    exported = Exported(model.name, full, models)
+    session = exported.open()
+    if session is None:
+        pytest.skip("operators are missing")
+    error = 0.0
+    for call in range(exported.facts["calls"]):
+        wanted = exported.arrays("out", call)
+        got = session.run(*exported.arrays("in", call))
+        assert [a.shape for a in got] == [a.shape for a in wanted]
+        error = max(error, *(np.abs(a - b).max() / np.abs(b).max() for a, b in zip(got, wanted, strict=True)))
+    inputs = exported.arrays("in", 0)
+    ROWS.append(
+        {
+            "model": model.name,
+            "shape": list(inputs[0].shape),
+            "error": float(error),
+            "dispatches": exported.dispatches(),
+            "delegates": len(exported.facts["delegates"]),
+            "operators": sum(map(len, exported.facts["delegates"])),
+            "outside": exported.facts["operators_outside"],
+            "time": best_time(lambda: session.run(*inputs)) / time_of_torch(model, full),
+        }
+    )
+    assert error <= model.tolerance
+
+
+def test_training_follows_torch_and_the_loss_falls(models):
+    exported = Exported(TRAINING, False, models)
+    session = exported.open()
+    if session is None:
+        pytest.skip("operators are missing")
+    losses = [float(session.run(*exported.arrays("in", step))[0]) for step in range(STEPS)]
+    wanted = [float(exported.arrays("out", step)[0]) for step in range(STEPS)]
+    np.testing.assert_allclose(losses, wanted, rtol=1e-3)
+    assert losses[-1] < losses[0] / 2
