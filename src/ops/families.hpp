@@ -16,14 +16,17 @@ extern const Family kEmbedding;
 extern const Family kFill;
 extern const Family kIndex;
 extern const Family kLinearQ4;
+extern const Family kLinearQ8;
 extern const Family kMatmul;
 extern const Family kMove;
 extern const Family kNorm;
 extern const Family kPad;
+extern const Family kQuantize;
 extern const Family kReduce;
 extern const Family kRotary;
 extern const Family kSoftmax;
 extern const Family kSymInt;
+extern const Family kTraining;
 extern const Family kUnary;
 extern const Family kView;
 

@@ -8,8 +8,9 @@ namespace nibble::ops {
 
 Registry registry() {
   static const std::array kFamilies{
-      kEmbedding, kLinearQ4, kMatmul, kBinary, kUnary, kCompare, kConvert, kFill,      kReduce,        kSoftmax, kNorm,
-      kView,      kMove,     kCat,    kPad,    kIndex, kRotary,  kCache,   kAttention, kChooseQparams, kSymInt,
+      kEmbedding, kLinearQ4, kMatmul,    kBinary,        kUnary,  kCompare,  kConvert,  kFill,
+      kReduce,    kSoftmax,  kNorm,      kView,          kMove,   kCat,      kPad,      kIndex,
+      kRotary,    kCache,    kAttention, kChooseQparams, kSymInt, kQuantize, kLinearQ8, kTraining,
   };
   return kFamilies;
 }

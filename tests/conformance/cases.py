@@ -11,6 +11,7 @@ from conformance import (
     minilm_cases,
     move_cases,
     op_cases,
+    quant_cases,
     rows_cases,
 )
 
@@ -23,6 +24,7 @@ ALL = [
     *memory_cases.ALL,
     *move_cases.ALL,
     *attention_cases.ALL,
+    *quant_cases.ALL,
     *long_cases.ALL,
     *embedding_cases.LARGE,
     *llm_cases.EVERYDAY,

@@ -7,16 +7,18 @@ from conformance import (
     attention_cases,
     elementwise_blobs,
     elementwise_cases,
+    quant_blobs,
+    quant_cases,
     rows_blob_cases,
     rows_cases,
 )
 from conformance.blob_cases import build
 from conformance.programs import check_built, every_route, open_built
 
-BUILDERS = attention_blobs.BUILDERS | elementwise_blobs.BUILDERS | rows_blob_cases.BUILDERS
+BUILDERS = attention_blobs.BUILDERS | elementwise_blobs.BUILDERS | quant_blobs.BUILDERS | rows_blob_cases.BUILDERS
 
 
-@every_route([*attention_cases.ALL, *elementwise_cases.ALL, *rows_cases.ALL])
+@every_route([*attention_cases.ALL, *elementwise_cases.ALL, *quant_cases.ALL, *rows_cases.ALL])
 def test_program_gives_what_torch_gives(name, route, program):
     exported = program(name)
     exported.check_calls(exported.open(route))

@@ -23,13 +23,14 @@ from conformance import (  # noqa: E402
     blob_cases,
     elementwise_blobs,
     move_blob_cases,
+    quant_blobs,
     rows_blob_cases,
 )
 from conformance.cases import CASES, SLOW  # noqa: E402
 from conformance.embedding_cases import LARGE  # noqa: E402
 from conformance.variants import Chooser, every_variant, programs_by_size  # noqa: E402
 
-FAMILIES = (blob_cases, attention_blobs, elementwise_blobs, move_blob_cases, rows_blob_cases)
+FAMILIES = (blob_cases, attention_blobs, elementwise_blobs, move_blob_cases, quant_blobs, rows_blob_cases)
 
 
 def exported(programs: Path) -> list[dict]:
@@ -96,6 +97,7 @@ DEVICE = {
     "max_workgroup_invocations": 256,
     "max_workgroup_size_x": 256,
     "shader_f16": False,
+    "packed_dot": False,
     "subgroups": False,
     "timestamp_query": False,
     "subgroup_max": 0,
