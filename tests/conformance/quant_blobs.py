@@ -414,9 +414,7 @@ def comparisons_of_integers(rng):
         b.op(name, [n, d, out])
     b.inputs, b.outputs = [places], outs
     pairs = ((7, 2), (-7, 2), (3, 3))
-    calls = [
-        ([np.array([x, y])], [np.array(int(v)) for v in (x == y, x < y, x <= y, x > y, x >= y)]) for x, y in pairs
-    ]
+    calls = [([np.array([x, y])], [np.array(int(v)) for v in (x == y, x < y, x <= y, x > y, x >= y)]) for x, y in pairs]
     return Built(b, calls)
 
 

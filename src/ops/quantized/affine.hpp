@@ -13,6 +13,8 @@ struct Blocks {
   Shape view;
   Shape groups;
   Shape counts;         ///< of blocks, by dimension
+  Shape most_counts;    ///< the same where the tensor is largest
+  Shape most_sizes;     ///< of a block
   bool is_runs = true;  ///< each block is one run of elements
 };
 

@@ -1,4 +1,5 @@
 // Quantizing and dequantizing: with one scale, with one for each channel or token, or for each block of any form.
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -38,6 +39,10 @@ Result<Blocks> blocks_of(const Lowering& op, const Tensor& input, const LiveInts
     b.is_runs = b.is_runs && (!is_inside || is_whole);
     is_inside = is_inside || block != 1;
     b.counts.push_back(is_whole ? 1 : size / block);
+    // A block that is given as a SymInt is a whole dimension.
+    const auto most = op.bound(input)[i];
+    b.most_sizes.push_back(block_size.is_live(i) ? most : block);
+    b.most_counts.push_back(block_size.is_live(i) || most == 0 ? 1 : (most - 1) / std::max<std::int64_t>(1, block) + 1);
     add(b.counts[i], false);
     add(block, true);
   }
@@ -135,7 +140,7 @@ Result<wgsl::AffineParams> begin(Lowering& op, const Tensor& in, const std::opti
 
 /// Of a tensor seen as [outer, groups, inner].
 Blocks middle(std::int64_t outer, std::int64_t groups, std::int64_t inner) {
-  return {.view = {outer, groups, inner}, .groups = {1, groups, 1}, .counts = {}};
+  return {.view = {outer, groups, inner}, .groups = {1, groups, 1}, .counts = {}, .most_counts = {}, .most_sizes = {}};
 }
 
 std::int64_t product_of(const Shape& shape, std::size_t from, std::size_t to) {

@@ -42,17 +42,8 @@ Lines lines_of_blocks(const Lowering& op, const Tensor& input, const Blocks& blo
   DimSet is_folded{};
   for (std::size_t i = 0; i < blocks.view.rank(); ++i) is_folded[i] = blocks.groups[i] == 1;
   Lines lines = lines_of(op, seen, is_folded);
-  Size most_lines = 1;
-  Size most_width = 1;
-  for (std::size_t i = 0; i < input.rank(); ++i) {
-    const auto bound = op.bound(input)[i];
-    const auto block = input.shape[i] / std::max<std::int64_t>(1, blocks.counts[i]);
-    if (blocks.counts[i] != 1)
-      most_lines = most_lines * Size::from_signed(bound).div_up(std::max<std::int64_t>(1, block));
-    most_width = most_width * Size::from_signed(blocks.counts[i] == 1 ? bound : block);
-  }
-  lines.count = op.extent(lines.params.lines, most_lines.unchecked(), {&input});
-  lines.width = op.extent(lines.params.width, most_width.unchecked(), {&input});
+  lines.count = op.extent(lines.params.lines, Size::of(blocks.most_counts).unchecked(), {&input});
+  lines.width = op.extent(lines.params.width, Size::of(blocks.most_sizes).unchecked(), {&input});
   lines.folded = input.rank();
   return lines;
 }
@@ -65,7 +56,7 @@ Status choose(Lowering& op, const Tensor& input, const Blocks& blocks, const Sha
   }
   wgsl::AffineParams bounds{.low = static_cast<float>(rule.low), .high = static_cast<float>(rule.high)};
   Bindings results;
-  for (const std::size_t i : {0, 1}) {
+  for (const std::size_t i : {0U, 1U}) {
     if (!outs.has(i)) continue;
     Out out = outs[i];
     if (i == 1) TRY(set_bounds(op, Number{rule.low}, Number{rule.high}, out.dtype, bounds));
@@ -87,8 +78,7 @@ Status choose(Lowering& op, const Tensor& input, const Blocks& blocks, const Sha
   if (params.width == 0 && params.rows > 0) return op.fail("input has shape {}: no elements to fit", input.shape);
   // Blocks of the last dimension are runs in every call.
   bool may_vary = false;
-  for (std::size_t i = 0; i + 1 < blocks.counts.rank(); ++i)
-    may_vary = may_vary || blocks.counts[i] != op.bound(input)[i];
+  for (std::size_t i = 0; i + 1 < blocks.most_sizes.rank(); ++i) may_vary = may_vary || blocks.most_sizes[i] != 1;
   const auto& variant = op.choose(kQparams, Facts{.rows = lines.count, .width = lines.width}.trait(
                                                 kRuns, blocks.is_runs, may_vary && op.varies({&input})));
   Kernel kernel{.shader = wgsl::choose_qparams,
@@ -136,8 +126,11 @@ Status choose_affine(Lowering& op, const Float<Tensor>& input, std::string_view 
 
 Status choose_of_all(Lowering& op, const Float<Tensor>& input, const Number& low, const Number& high, const Number& eps,
                      Ignored, const Outs& outs) {
-  Blocks all{.view = {input.numel()}, .groups = {1}, .counts = {}};
-  for (std::size_t i = 0; i < input.rank(); ++i) all.counts.push_back(1);
+  const Blocks all{.view = {input.numel()},
+                   .groups = {1},
+                   .counts = {},
+                   .most_counts = {1},
+                   .most_sizes = {op.bound(input).numel()}};
   return choose(op, input, all, {1}, {wgsl::qparams_asymmetric, low.value, high.value, eps.value}, outs);
 }
 
@@ -145,7 +138,12 @@ Status choose_by_token(Lowering& op, const Float<Tensor>& input, Ignored, const 
   if (input.rank() == 0) return op.fail("input is a scalar, which has no tokens");
   Shape shape = input.shape;
   const auto width = std::exchange(shape[shape.rank() - 1], 1);
-  const Blocks tokens{.view = {shape.numel(), width}, .groups = {shape.numel(), 1}, .counts = shape};
+  const auto& most = op.bound(input);
+  const Blocks tokens{.view = {shape.numel(), width},
+                      .groups = {shape.numel(), 1},
+                      .counts = {},
+                      .most_counts = {most[most.rank() - 1] == 0 ? 0 : most.numel() / most[most.rank() - 1]},
+                      .most_sizes = {most[most.rank() - 1]}};
   const Rule rule{.shader = wgsl::qparams_of_token, .eps = std::numeric_limits<float>::epsilon()};
   return choose(op, input, tokens, shape, rule, outs);
 }

@@ -1,5 +1,5 @@
 // A step of AdamW, in place: one thread changes four neighbours.
-// Bindings: param, m, v, grad.
+// Bindings: param, mean, variance, grad.
 
 struct Params {
   quads: u32,
@@ -22,10 +22,10 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     return;
   }
   let g = load4_grad(i);
-  let mean = params.beta1 * load4_m(i) + params.rest1 * g;
-  let square = params.beta2 * load4_v(i) + params.rest2 * g * g;
-  let step = mean / params.correction1 / (sqrt(square / params.correction2) + params.eps);
+  let m = params.beta1 * load4_mean(i) + params.rest1 * g;
+  let square = params.beta2 * load4_variance(i) + params.rest2 * g * g;
+  let step = m / params.correction1 / (sqrt(square / params.correction2) + params.eps);
   store4_param(i, params.decay * load4_param(i) - params.lr * step);
-  store4_m(i, mean);
-  store4_v(i, square);
+  store4_mean(i, m);
+  store4_variance(i, square);
 }

@@ -50,6 +50,13 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
 // One workgroup adds the losses of all rows.
 //! module: cross_entropy_loss
 //! uses: cross_entropy_params
+// Some devices have numbers for the logarithms of NaN and of 0.
+fn logarithm(sum: f32) -> f32 {
+  let bits = bitcast<u32>(sum);
+  let is_lost = bits == 0u || (bits & 0x7fffffffu) > 0x7f800000u;
+  return select(log(sum), bitcast<f32>(bits | 0x7fc00000u), is_lost);
+}
+
 var<workgroup> losses: array<f32, 64>;
 
 @compute @workgroup_size(WG)
@@ -59,7 +66,7 @@ fn main(@builtin(local_invocation_index) lane: u32) {
     let label = label_of(row);
     if (label >= 0) {
       let s = load2_states(row * params.parts);
-      loss += (s.x + log(s.y) - load_source(row * params.width + u32(label))) / params.n_valid;
+      loss += (s.x + logarithm(s.y) - load_source(row * params.width + u32(label))) / params.n_valid;
     }
   }
   losses[lane] = loss;

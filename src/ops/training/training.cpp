@@ -26,7 +26,7 @@ Status fused_ce(Lowering& op, const Float<Tensor>& logits, const Tensor& labels,
                                         .node = op.node(),
                                         .site = op.add_fault_site(labels, logits.shape[1]),
                                         .n_valid = static_cast<float>(n_valid.value)};
-  for (const std::size_t i : {0, 1}) {
+  for (const std::size_t i : {0U, 1U}) {
     if (!outs.has(i)) continue;
     Out out = outs[i];
     TRY(op.set_shape(out, i == 0 ? Shape{} : logits.shape));
@@ -34,7 +34,7 @@ Status fused_ce(Lowering& op, const Float<Tensor>& logits, const Tensor& labels,
                      .bind = {Scratch::read("states", Elem::f32).lanes(2), op.read("source", logits),
                               op.read("labels", labels), op.write("result", out), Lowering::fault()},
                      .params = params,
-                     .threads = i == 0 ? 64 : quads_of(logits.shape),
+                     .threads = i == 0 ? 64U : quads_of(logits.shape),
                      .workgroup = 64,
                      .whole_groups = i == 0}));
   }
@@ -65,7 +65,7 @@ Status adamw_step(Lowering& op, const Float<State>& param, const Float<State>& m
                                  .correction1 = f(correction1.value),
                                  .correction2 = f(correction2.value)};
   TRY(op.dispatch({.shader = wgsl::adamw,
-                   .bind = {op.update("param", param), op.update("m", m), op.update("v", v), op.read("grad", grad)},
+                   .bind = {op.update("param", param), op.update("mean", m), op.update("variance", v), op.read("grad", grad)},
                    .params = params,
                    .threads = params.quads}));
   for (std::size_t i = 0; i < std::min(outs.size(), states.size()); ++i) {
@@ -77,15 +77,21 @@ Status adamw_step(Lowering& op, const Float<State>& param, const Float<State>& m
   return {};
 }
 
-/// The transpose of d_out, seen as a matrix, times x.
+/// What a tensor has of rows, seen as a matrix.
+std::int64_t rows_of(const Tensor& t) {
+  std::int64_t rows = 1;
+  for (std::size_t i = 0; i + 1 < t.rank(); ++i) rows = wrapping_product(rows, t.shape[i]);
+  return rows;
+}
+
+/// The transpose of d_out times x.
 Status linear_dw(Lowering& op, const Float<Tensor>& d_out, const Float<Tensor>& x, Float<Out>& out) {
-  if (d_out.rank() == 0 || x.rank() == 0 || last_dim(d_out) == 0 || last_dim(x) == 0 ||
-      d_out.numel() / last_dim(d_out) != x.numel() / last_dim(x)) {
+  const auto depth = rows_of(x);
+  if (d_out.rank() == 0 || x.rank() == 0 || rows_of(d_out) != depth) {
     return op.fail("d_out and x have shapes {} and {}, but need as many rows", d_out.shape, x.shape);
   }
   const auto rows = last_dim(d_out);
   const auto columns = last_dim(x);
-  const auto depth = x.numel() / columns;
   TRY(op.set_shape(out, {rows, columns}));
   TRY_ASSIGN(const auto turned, op.scratch(Size::bytes(op.bound(d_out), d_out.dtype)));
   Walk walk;
