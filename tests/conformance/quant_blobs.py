@@ -210,7 +210,7 @@ def qparams_of_nan(rng):
     p = Program()
     x = floats(rng, 6, 9)
     x[1, 3] = x[4, 8] = np.nan
-    for block, smallest in (([1, 9], x.min(-1)), ([3, 3], in_blocks(x, [3, 3]).min(-1))):
+    for block in ([1, 9], [3, 3]):
         seen = in_blocks(x, block)
         scale = np.where(np.isnan(seen).any(-1), np.nan, mapped(np.nan_to_num(seen), "ASYMMETRIC", -128, 127, 1e-6)[0])
         zero = p.b.tensor("int8", scale.shape)

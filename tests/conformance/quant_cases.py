@@ -3,7 +3,7 @@
 import executorch.backends.vulkan.custom_ops_lib  # noqa: F401  (defines torch.ops.et_vk)
 import numpy as np
 import torch
-import torch.ao.quantization.fx._decomposed  # noqa: F401  (defines torch.ops.quantized_decomposed)
+import torch.ao.quantization.fx._decomposed
 import torchao.quantization  # noqa: F401  (defines torch.ops.torchao)
 
 from conformance.case import Case
@@ -19,6 +19,10 @@ RANGES = {"int8": (-128, 127), "uint8": (0, 255)}
 
 def floats(rng, *shape) -> np.ndarray:
     return np.asarray(rng.uniform(-4, 4, shape), F32)
+
+
+def bytes_of(rng, *shape) -> np.ndarray:
+    return rng.integers(-127, 128, shape, np.int8)
 
 
 # --- in NumPy ---
@@ -53,7 +57,7 @@ def product(x, weight) -> np.ndarray:
     return (x.astype(np.float64) @ weight.astype(np.float64).T).astype(F32)
 
 
-# --- quantizing ---
+# --- quantizing; the exporter takes out what is quantized and back, so what comes back is another input ---
 
 
 def hostile(rng, *shape) -> np.ndarray:
@@ -65,44 +69,44 @@ def hostile(rng, *shape) -> np.ndarray:
     return x
 
 
-def tensors_on_torch(m, x):
+def tensors_on_torch(m, x, q):
     signed = Q.quantize_per_tensor(x, 0.25, 3, -100, 127, torch.int8)
     scale, zero = Q.choose_qparams.tensor(m.fixed, -128, 127, 1e-6, torch.int8)
     return (
         signed,
         Q.quantize_per_tensor(x, 0.05, 130, 0, 255, torch.uint8),
-        Q.dequantize_per_tensor(signed, 0.25, 3, -100, 127, torch.int8),
+        Q.dequantize_per_tensor(q, 0.25, 3, -100, 127, torch.int8),
         Q.quantize_per_tensor.tensor(x, scale, zero, -128, 127, torch.int8),
     )
 
 
-def tensors_on_numpy(m, x):
+def tensors_on_numpy(m, x, q):
     signed = quantize(x, 0.25, 3, -100)
     scale, zero = qparams(m.fixed.min(), m.fixed.max(), eps=1e-6)
-    return signed, quantize(x, 0.05, 130, 0, 255, "uint8"), dequantize(signed, 0.25, 3), quantize(x, scale, zero)
+    return signed, quantize(x, 0.05, 130, 0, 255, "uint8"), dequantize(q, 0.25, 3), quantize(x, scale, zero)
 
 
-def tokens_on_torch(m, x):
+def tokens_on_torch(m, x, q):
     scales, zeros = Q.choose_qparams_per_token_asymmetric(x, torch.int8)
-    q = Q.quantize_per_token(x, scales, zeros, -128, 127, torch.int8)
-    return q, Q.dequantize_per_token(q, scales, zeros, -128, 127, torch.int8, torch.float32)
+    rounded = Q.quantize_per_token(x, scales, zeros, -128, 127, torch.int8)
+    return rounded, Q.dequantize_per_token(q, scales, zeros, -128, 127, torch.int8, torch.float32)
 
 
-def tokens_on_numpy(m, x):
+def tokens_on_numpy(m, x, q):
     scales, zeros = token_qparams(x)
-    q = np.clip(np.round(x * (F32(1) / scales) + zeros.astype(F32)), -128, 127).astype(np.int8)
-    return q, dequantize(q, scales, zeros)
+    rounded = np.clip(np.round(x * (F32(1) / scales) + zeros.astype(F32)), -128, 127).astype(np.int8)
+    return rounded, dequantize(q, scales, zeros)
 
 
-def channels_on_torch(m, x):
-    q = Q.quantize_per_channel(x, m.scales, m.zeros, 1, -128, 127, torch.int8)
-    return q, Q.dequantize_per_channel(q, m.scales, m.zeros, 1, -128, 127, torch.int8)
+def channels_on_torch(m, x, q):
+    rounded = Q.quantize_per_channel(x, m.scales, m.zeros, 1, -128, 127, torch.int8)
+    return rounded, Q.dequantize_per_channel(q, m.scales, m.zeros, 1, -128, 127, torch.int8)
 
 
-def channels_on_numpy(m, x):
+def channels_on_numpy(m, x, q):
     scales, zeros = m.scales[:, None], m.zeros[:, None]
-    q = np.clip(np.round(x * (F32(1) / scales)) + zeros, -128, 127).astype(np.int8)
-    return q, dequantize(q, scales, zeros)
+    rounded = np.clip(np.round(x * (F32(1) / scales)) + zeros, -128, 127).astype(np.int8)
+    return rounded, dequantize(q, scales, zeros)
 
 
 QUANTIZE = [
@@ -110,7 +114,7 @@ QUANTIZE = [
         "quantize_tensors",
         tensors_on_torch,
         tensors_on_numpy,
-        lambda rng: [(hostile(rng, 3, 7),), (hostile(rng, 3, 7),)],
+        lambda rng: [(hostile(rng, 3, 7), bytes_of(rng, 3, 7)) for _ in range(2)],
         buffers=lambda rng: {"fixed": floats(rng, 3, 7)},
         rtol=1e-6,
     ),
@@ -119,8 +123,8 @@ QUANTIZE = [
         "quantize_tokens_dynamic",
         tokens_on_torch,
         tokens_on_numpy,
-        lambda rng: [(floats(rng, 1, n, 12),) for n in (5, 40, 1, 3)],
-        dynamic=({1: ROWS},),
+        lambda rng: [(floats(rng, 1, n, 12), bytes_of(rng, 1, n, 12)) for n in (5, 40, 1, 3)],
+        dynamic=({1: ROWS}, {1: ROWS}),
         rtol=1e-5,
         atol=1e-6,
     ),
@@ -128,17 +132,13 @@ QUANTIZE = [
         "quantize_channels",
         channels_on_torch,
         channels_on_numpy,
-        lambda rng: [(hostile(rng, 2, 3, 5),)],
+        lambda rng: [(hostile(rng, 2, 3, 5), bytes_of(rng, 2, 3, 5))],
         buffers=lambda rng: {"scales": np.abs(floats(rng, 3)) + F32(0.01), "zeros": np.array([0, -7, 100])},
         rtol=1e-6,
     ),
 ]
 
 # --- products with 8-bit weights ---
-
-
-def bytes_of(rng, *shape) -> np.ndarray:
-    return rng.integers(-127, 128, shape, np.int8)
 
 
 def linear_on_torch(m, x):
