@@ -67,6 +67,7 @@ std::string profile_to_json(const DeviceProfile& profile) {
       {"max_workgroup_size_x", limits.max_workgroup_size_x},
       {"shader_f16", profile.shader_f16},
       {"subgroups", profile.subgroups},
+      {"packed_dot", profile.packed_dot},
       {"timestamp_query", profile.timestamp_query},
       {"subgroup_max", profile.subgroup_max},
       {"subgroups_need_enable", profile.subgroups_need_enable},
@@ -93,6 +94,7 @@ Result<DeviceProfile> profile_from_json(std::string_view text) {
   reader.take("max_workgroup_size_x", limits.max_workgroup_size_x);
   reader.take("shader_f16", profile.shader_f16);
   reader.take("subgroups", profile.subgroups);
+  reader.take("packed_dot", profile.packed_dot);
   reader.take("timestamp_query", profile.timestamp_query);
   reader.take("subgroup_max", profile.subgroup_max);
   reader.take("subgroups_need_enable", profile.subgroups_need_enable);

@@ -68,6 +68,7 @@ void add(AdapterHandle handle, std::vector<Adapter>& out) {
   profile.kind = kind_of(info.adapterType);
   profile.limits = limits_of(adapter.limits);
   read_features(handle.get(), adapter);
+  profile.packed_dot = true;  // naga and Tint have it on every backend
   if (profile.subgroups) profile.subgroup_max = info.subgroupMaxSize;
   wgpu().AdapterInfoFreeMembers(info);
   adapter.handle = std::move(handle);

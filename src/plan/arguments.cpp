@@ -15,6 +15,11 @@ std::int64_t Ints::operator[](std::size_t i) const {
   return live_[id];
 }
 
+bool Ints::is_live(std::size_t i) const {
+  const auto* list = std::get_if<ValueList>(list_);
+  return list != nullptr && std::holds_alternative<SymInt>(graph_->values[list->items[i]]);
+}
+
 std::unexpected<Error> Lowering::wrong_kind(std::size_t index, std::string_view wanted) const {
   return fail("{} must be {}, but it is {}", arg(index), wanted, kind_name(value(index)));
 }

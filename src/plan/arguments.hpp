@@ -70,6 +70,8 @@ class Ints {
 
   std::size_t size() const { return size_; }
   std::int64_t operator[](std::size_t i) const;
+  /// Whether the next call may have another integer there.
+  bool is_live(std::size_t i) const;
 
  private:
   const Graph* graph_ = nullptr;

@@ -32,6 +32,7 @@ struct DeviceProfile {
   Limits limits;
   bool shader_f16 = false;
   bool subgroups = false;
+  bool packed_dot = false;  ///< WGSL here has dot4I8Packed
   bool timestamp_query = false;
   std::uint32_t subgroup_max = 0;
   /// Tint needs `enable subgroups;` in a kernel that uses them, naga rejects it.

@@ -82,6 +82,7 @@ DeviceProfile profile_of(const wire::Profile& record) {
   profile.limits.max_workgroup_invocations = record.max_workgroup_invocations;
   profile.limits.max_workgroup_size_x = record.max_workgroup_size_x;
   profile.shader_f16 = record.shader_f16 != 0;
+  profile.packed_dot = record.packed_dot != 0;
   profile.subgroups = record.subgroups != 0;
   profile.subgroup_max = record.subgroup_max;
   profile.subgroups_need_enable = true;  // WGSL says so; only naga differs, and browsers follow WGSL

@@ -13,6 +13,7 @@ from conformance import (
     minilm_cases,
     move_cases,
     op_cases,
+    quant_cases,
     rows_cases,
     sample_cases,
 )
@@ -29,6 +30,7 @@ ALL = [
     *convolution_cases.ALL,
     *sample_cases.ALL,
     *channel_cases.ALL,
+    *quant_cases.ALL,
     *long_cases.ALL,
     *embedding_cases.LARGE,
     *llm_cases.EVERYDAY,

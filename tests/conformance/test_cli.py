@@ -215,6 +215,7 @@ def test_inspect_plans_for_a_device_that_is_not_here(tmp_path):
         "max_workgroup_invocations": 32,
         "max_workgroup_size_x": 32,
         "shader_f16": True,
+        "packed_dot": False,
         "subgroups": False,
         "timestamp_query": False,
         "subgroup_max": 0,

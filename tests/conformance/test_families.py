@@ -8,6 +8,8 @@ from conformance import (
     channel_cases,
     elementwise_blobs,
     elementwise_cases,
+    quant_blobs,
+    quant_cases,
     rows_blob_cases,
     rows_cases,
     sample_blob_cases,
@@ -16,10 +18,17 @@ from conformance import (
 from conformance.blob_cases import build
 from conformance.programs import check_built, every_route, open_built
 
-BUILDERS = attention_blobs.BUILDERS | elementwise_blobs.BUILDERS | rows_blob_cases.BUILDERS | sample_blob_cases.BUILDERS
+BUILDERS = (
+    attention_blobs.BUILDERS
+    | elementwise_blobs.BUILDERS
+    | quant_blobs.BUILDERS
+    | rows_blob_cases.BUILDERS
+    | sample_blob_cases.BUILDERS
+)
+FAMILIES = (attention_cases, channel_cases, elementwise_cases, quant_cases, rows_cases, sample_cases)
 
 
-@every_route([*attention_cases.ALL, *elementwise_cases.ALL, *rows_cases.ALL, *sample_cases.ALL, *channel_cases.ALL])
+@every_route([case for family in FAMILIES for case in family.ALL])
 def test_program_gives_what_torch_gives(name, route, program):
     exported = program(name)
     exported.check_calls(exported.open(route))

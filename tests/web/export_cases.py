@@ -24,6 +24,7 @@ from conformance import (  # noqa: E402
     convolution_cases,
     elementwise_blobs,
     move_blob_cases,
+    quant_blobs,
     rows_blob_cases,
     sample_blob_cases,
 )
@@ -37,6 +38,7 @@ FAMILIES = (
     convolution_cases,
     elementwise_blobs,
     move_blob_cases,
+    quant_blobs,
     rows_blob_cases,
     sample_blob_cases,
 )
@@ -106,6 +108,7 @@ DEVICE = {
     "max_workgroup_invocations": 256,
     "max_workgroup_size_x": 256,
     "shader_f16": False,
+    "packed_dot": False,
     "subgroups": False,
     "timestamp_query": False,
     "subgroup_max": 0,

@@ -109,6 +109,11 @@ export class GpuDevice implements Device {
     return this.handle.features;
   }
 
+  /** Of WGSL, what this browser has beyond its first version. */
+  private get language(): ReadonlySet<string> | undefined {
+    return (this.gpu ?? (globalThis.navigator as Navigator | undefined)?.gpu)?.wgslLanguageFeatures;
+  }
+
   get limits(): GPUSupportedLimits {
     return this.handle.limits;
   }
@@ -129,6 +134,7 @@ export class GpuDevice implements Device {
     return {
       kind: this.kind,
       shaderF16: features.has("shader-f16"),
+      packedDot: this.language?.has("packed_4x8_integer_dot_product") ?? false,
       subgroups,
       subgroupMax: subgroups ? this.subgroupMax : 0,
       // Some drivers report 2^31 - 1, but sizes of buffers and copies are multiples of 4.

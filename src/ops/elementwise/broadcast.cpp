@@ -35,7 +35,8 @@ Kernel broadcast_kernel(Lowering& op, const Shader& shader, std::initializer_lis
                         const Out& out, const Alpha& alpha) {
   constexpr std::array<std::string_view, 3> kNames{"a", "b", "c"};
   constexpr std::array<std::string_view, 3> kOnes{"A_ONE", "B_ONE", "C_ONE"};
-  wgsl::BroadcastParams params{.quads = quads_of(out.shape), .alpha = alpha.alpha, .alpha_int = alpha.alpha_int};
+  wgsl::BroadcastParams params{
+      .quads = quads_of(out.shape), .alpha = alpha.alpha, .alpha_int = alpha.alpha_int, .numbers = alpha.numbers};
   std::array<Shape, 3> shapes;
   std::ranges::transform(operands, shapes.begin(), &Tensor::shape);
   params.rank = collapse_broadcast(out.shape, std::span(shapes).first(operands.size()), params.sizes, params.strides);

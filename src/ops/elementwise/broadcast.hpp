@@ -13,6 +13,7 @@ extern const Choice kBroadcast;
 struct Alpha {
   float alpha = 1;
   std::int32_t alpha_int = 1;
+  std::array<float, 8> numbers{};
 };
 
 /// A kernel that makes `out`, whose shape is set, of two or three operands, which are bound as a, b and c.

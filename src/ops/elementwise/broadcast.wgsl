@@ -6,6 +6,7 @@ struct Params {
   rank: u32,
   alpha: f32,
   alpha_int: i32,
+  numbers: array<vec4<f32>, 2>,
   sizes: array<vec4<u32>, 2>,
   strides: array<array<vec4<u32>, 2>, 3>,  // of a, b and c
 }

@@ -96,6 +96,19 @@ Status embedding_q4gsw(Lowering& op, const Table& weight, const Float<Table>& sc
   });
 }
 
+/// The exporter's own op, which it leaves in programs whose width is no multiple of 32.
+Status embedding_4bit(Lowering& op, const Table& weight, const Float<Table>& scales, const std::optional<Tensor>& zeros,
+                      std::int64_t low, std::int64_t high, const Ids& ids, Ignored, Float<Out>& out) {
+  if (zeros) return op.fail("weight_zero_points must be absent, but it has shape {}", zeros->shape);
+  if (low != -8 || high != 7) return op.fail("quant_min and quant_max must be -8 and 7, but are {} and {}", low, high);
+  Float<Table> by_group = scales;
+  if (scales.rank() == 1) by_group.shape.push_back(1);
+  if (weight.rank() != 2 || by_group.rank() != 2 || by_group.shape[1] == 0) {
+    return op.fail("weight and weight_scales have shapes {} and {}, but need 2 dimensions", weight.shape, scales.shape);
+  }
+  return embedding_q4gsw(op, weight, by_group, 2 * weight.shape[1] / by_group.shape[1], ids, false, out);
+}
+
 Status embedding(Lowering& op, const Table& weight, const Ids& ids, Ignored, Ignored, Ignored, Out& out) {
   if (weight.rank() != 2) return op.fail("weight must have 2 dimensions, but its shape is {}", weight.shape);
   if (weight.dtype != out.dtype) return op.fail("weight is {}, but the output is {}", weight.dtype, out.dtype);
@@ -117,6 +130,10 @@ constexpr Op kOps[] = {
     op<embedding_q4gsw>(
         "et_vk.embedding_q4gsw.default", "weight, weight_scales, group_size, indices, is_linear_weight -> out",
         "both nibble orders; any even width, any group size that divides it; any rank of ids; tables of any size"),
+    op<embedding_4bit>(
+        "quantized_decomposed.embedding_4bit.dtype",
+        "weight, weight_scales, weight_zero_points, weight_quant_min, weight_quant_max, indices, dtype -> out",
+        "without zero points"),
     op<embedding>("aten.embedding.default", "weight, indices, padding_idx, scale_grad_by_freq, sparse -> out",
                   "any rank of ids; tables of any size"),
 };

@@ -1,4 +1,5 @@
 // Changing the element type.
+#include "ops/elementwise/elementwise.hpp"
 #include "ops/families.hpp"
 #include "ops/move/move.hpp"
 #include "plan/copy.hpp"
@@ -35,11 +36,21 @@ Status to_copy(Lowering& op, const Tensor& self, Ignored, Ignored, Ignored, Igno
   return convert(op, self, out);
 }
 
+/// What self holds does not matter, only its shape: src is repeated to it.
+Status copy(Lowering& op, const Tensor& self, const Tensor& src, Ignored, Out& out) {
+  if (!(src.shape == self.shape)) {
+    return binary(op, self, src, out, {"b", "b"}, out.dtype == DType::boolean ? Gives::bits : Gives::numbers);
+  }
+  TRY(op.set_shape(out, self.shape));
+  return convert(op, src, out);
+}
+
 constexpr Op kOps[] = {
     op<to_copy>("aten._to_copy.default", "self, dtype, layout, device, pin_memory, non_blocking, memory_format -> out",
                 "all pairs of types; a view where the type stays"),
     op<to_copy>("dim_order_ops._to_dim_order_copy.default",
                 "self, dtype, layout, device, pin_memory, non_blocking, dim_order -> out", "as _to_copy; contiguous"),
+    op<copy>("aten.copy.default", "self, src, non_blocking -> out", "src broadcasts"),
 };
 
 }  // namespace

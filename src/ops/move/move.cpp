@@ -317,6 +317,8 @@ Status unfold(Lowering& op, const Tensor& self, std::int64_t dimension, std::int
   return move(op, self, out, walk, d + 1 != self.rank());
 }
 
+}  // namespace
+
 Status pixel_shuffle(Lowering& op, const Tensor& self, std::int64_t factor, Out& out) {
   const std::size_t rank = self.rank();
   if (rank < 3) return op.fail("self must have at least 3 dimensions, but its shape is {}", self.shape);
@@ -340,6 +342,8 @@ Status pixel_shuffle(Lowering& op, const Tensor& self, std::int64_t factor, Out&
   walk.shape.push_back(wrapping_product(width, factor));
   return move(op, self, out, walk, factor % 4 == 0);
 }
+
+namespace {
 
 constexpr std::string_view kSlice = "self, dim, start, end, step -> out";
 constexpr std::string_view kSelect = "self, dim, index -> out";

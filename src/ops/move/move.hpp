@@ -12,6 +12,9 @@ Status fill(Lowering& op, const Out& out, const Number& start, const Number& ste
 /// Converts or copies `in` to `out`, which has the same shape; nothing to do where both are one storage.
 Status convert(Lowering& op, const Tensor& in, const Out& out);
 
+/// Depth to space; the types of both are the same.
+Status pixel_shuffle(Lowering& op, const Tensor& self, std::int64_t factor, Out& out);
+
 /// Types of one width are moved alike, so they share pipelines. float16 stays float16: a half of a word has no loads
 /// of its own, and its way through float32 and back changes no bit of a number.
 inline BufferArg moved(const BufferArg& arg) {

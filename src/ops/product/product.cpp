@@ -42,9 +42,25 @@ constexpr Variant kLoads[] = {
 
 bool is_q4(Weights w) { return w == Weights::q4 || w == Weights::q4_swapped; }
 
+bool has_nibbles(Weights w) { return is_q4(w) || w == Weights::q4_columns; }
+
 const Shader& loader(Weights w) {
-  if (w == Weights::pixels) return wgsl::weights_pixels;
-  return is_q4(w) ? wgsl::weights_q4 : w == Weights::rows ? wgsl::weights_rows : wgsl::weights_columns;
+  switch (w) {
+    case Weights::rows: return wgsl::weights_rows;
+    case Weights::columns: return wgsl::weights_columns;
+    case Weights::pixels: return wgsl::weights_pixels;
+    case Weights::q4_columns: return wgsl::weights_q4_columns;
+    default: return wgsl::weights_q4;
+  }
+}
+
+void add_epilogue(const Product& p, Slots& slots) {
+  const bool has_scales = p.scales && !has_nibbles(p.weights);
+  slots.push_back({"epilogue", has_scales ? wgsl::epilogue_columns
+                               : p.addend ? wgsl::epilogue_addend
+                                          : wgsl::epilogue_scale});
+  if (has_scales) slots.push_back({"bias", p.addend ? wgsl::bias_of_columns : wgsl::bias_of_none});
+  slots.push_back({"activation", p.is_clamped ? wgsl::activation_clamp : wgsl::activation_none});
 }
 
 bool has_whole_words(const Product& p) {
@@ -143,7 +159,7 @@ Status multiply(Lowering& op, Product p) {
   const bool weight_quads = quads.weight && (!is_flat || p.weights != Weights::columns);
 
   Kernel kernel{.shader = *v.shader,
-                .bind = {p.x, is_q4(p.weights) ? p.weight.raw(by_words ? Elem::words4 : Elem::words) : p.weight},
+                .bind = {p.x, has_nibbles(p.weights) ? p.weight.raw(by_words ? Elem::words4 : Elem::words) : p.weight},
                 .workgroup = lanes,
                 .whole_groups = !is_flat,
                 .overrides = {{"TILE_ROWS", static_cast<double>(v.tile.rows)},
@@ -151,9 +167,8 @@ Status multiply(Lowering& op, Product p) {
                               {"X_ALIGNED", flag(quads.x)},
                               {"WEIGHT_QUADS", flag(weight_quads)},
                               {"SWAPPED", flag(p.weights == Weights::q4_swapped)},
-                              {"GATED", flag(p.is_gated)}},
-                .slots = {{"epilogue", p.addend ? wgsl::epilogue_addend : wgsl::epilogue_scale},
-                          {"activation", p.is_clamped ? wgsl::activation_clamp : wgsl::activation_none}}};
+                              {"GATED", flag(p.is_gated)}}};
+  add_epilogue(p, kernel.slots);
   if (p.scales) kernel.bind.push_back(*p.scales);
   if (p.addend) kernel.bind.push_back(*p.addend);
   for (const auto& result : p.results) {

@@ -8,7 +8,7 @@
 namespace nibble::ops {
 
 /// How the weights lie in memory.
-enum class Weights : std::uint8_t { rows, columns, pixels, q4, q4_swapped };
+enum class Weights : std::uint8_t { rows, columns, pixels, q4, q4_swapped, q4_columns };
 
 struct Product {
   /// But for the tiles, which are the kernel's.
@@ -20,7 +20,7 @@ struct Product {
   Weights weights = Weights::rows;
   BufferArg x{};
   BufferArg weight{};
-  std::optional<BufferArg> scales{};
+  std::optional<BufferArg> scales{};  ///< of groups where weights have 4 bits, else of columns
   std::optional<BufferArg> addend{};  ///< by the strides in params
   std::array<std::optional<BufferArg>, 3> results{};
   std::size_t sections = 1;

@@ -54,6 +54,24 @@ fn epilogue(v: vec4<f32>, row: u32, column: u32) -> vec4<f32> {
   return params.alpha * v;
 }
 
+// A scale for each column, and perhaps a bias.
+//! module: epilogue_columns
+//! slots: bias
+fn epilogue(v: vec4<f32>, row: u32, column: u32) -> vec4<f32> {
+  return v * vec4<f32>(load_scales(column), load_scales(column + 1u), load_scales(column + 2u),
+                       load_scales(column + 3u)) + bias(column);
+}
+
+//! module: bias_of_columns
+fn bias(column: u32) -> vec4<f32> {
+  return vec4<f32>(load_addend(column), load_addend(column + 1u), load_addend(column + 2u), load_addend(column + 3u));
+}
+
+//! module: bias_of_none
+fn bias(column: u32) -> vec4<f32> {
+  return vec4<f32>();
+}
+
 //! module: epilogue_addend
 fn epilogue(v: vec4<f32>, row: u32, column: u32) -> vec4<f32> {
   let i = row * params.addend_row + column * params.addend_column;
@@ -80,6 +98,13 @@ fn activation(v: vec4<f32>) -> vec4<f32> {
 //! module: store_quads
 fn store(section: u32, i: u32, v: vec4<f32>, count: u32) {
   store4_result(i >> 2u, v);
+}
+
+// As bytes: params.inverse is 1 / scale of the result, which has a zero point.
+//! module: store_rounded
+fn store(section: u32, i: u32, v: vec4<f32>, count: u32) {
+  store4_result(i >> 2u, vec4<i32>(clamp(round(v * params.inverse) + params.result_zero, vec4<f32>(-128.0),
+                                         vec4<f32>(127.0))));
 }
 
 //! module: store_elements

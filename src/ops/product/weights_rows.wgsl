@@ -1,19 +1,19 @@
-// Weights [columns, depth]: four columns of a product are four rows here.
+// Weights [columns, depth], floats or bytes: four columns of a product are four rows here.
 
 fn weight_quad(i: u32, k: u32) -> vec4<f32> {
   var v = vec4<f32>();
   if (WEIGHT_QUADS == 1u) {
-    v = load4_weight(i >> 2u);
+    v = vec4<f32>(load4_weight(i >> 2u));
   } else {
-    v.x = load_weight(i);
+    v.x = f32(load_weight(i));
     if (k + 1u < params.depth) {
-      v.y = load_weight(i + 1u);
+      v.y = f32(load_weight(i + 1u));
     }
     if (k + 2u < params.depth) {
-      v.z = load_weight(i + 2u);
+      v.z = f32(load_weight(i + 2u));
     }
     if (k + 3u < params.depth) {
-      v.w = load_weight(i + 3u);
+      v.w = f32(load_weight(i + 3u));
     }
   }
   return v;

@@ -1,4 +1,6 @@
 // Integers that the host works out before a call: live sizes, elements of inputs, and arithmetic on them.
+#include <functional>
+
 #include "ops/families.hpp"
 #include "plan/lowering.hpp"
 
@@ -29,6 +31,13 @@ Status floordiv(Lowering& op, LiveInt a, LiveInt b, SymIntOut out) {
   return arithmetic<quotient>(op, a, b, out);
 }
 
+/// Truth is the integer 1.
+template <template <class> class Compare>
+Status compare(Lowering& op, LiveInt a, LiveInt b, SymIntOut out) {
+  op.set_int(out, Compare<std::int64_t>{}(a, b) ? 1 : 0);
+  return {};
+}
+
 Status sym_size(Lowering& op, const Tensor& self, LiveInt dim, SymIntOut out) {
   if (self.rank() == 0) return op.fail("self is a scalar and has no dimension {}", dim);
   TRY_ASSIGN(const auto d, op.dim(dim, self.rank(), "dim"));
@@ -55,6 +64,11 @@ constexpr Op kOps[] = {
     op<arithmetic<sub>>("sub", "a, b -> out"),
     op<arithmetic<mul>>("mul", "a, b -> out"),
     op<floordiv>("floordiv", "a, b -> out", "rounds down; a zero divisor is an error"),
+    op<compare<std::equal_to>>("eq", "a, b -> out"),
+    op<compare<std::less>>("lt", "a, b -> out"),
+    op<compare<std::less_equal>>("le", "a, b -> out"),
+    op<compare<std::greater>>("gt", "a, b -> out"),
+    op<compare<std::greater_equal>>("ge", "a, b -> out"),
 };
 
 }  // namespace

@@ -22,6 +22,7 @@ export const profiles: Profile[] = [false, true].flatMap((shaderF16) =>
     (["cpu", "discrete"] as const).map((kind) => ({
       kind,
       shaderF16,
+      packedDot: subgroups,
       subgroups,
       subgroupMax: subgroups ? 128 : 0,
       ...limits,
