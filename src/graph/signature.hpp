@@ -48,7 +48,7 @@ struct Arg {
 };
 
 struct Signature {
-  static constexpr std::size_t kMaxArgs = 16;
+  static constexpr std::size_t kMaxArgs = 18;
 
   std::string_view op;
   std::array<Arg, kMaxArgs> list{};

@@ -14,6 +14,7 @@ extern const Family kChooseQparams;
 extern const Family kCompare;
 extern const Family kConvert;
 extern const Family kConvolution;
+extern const Family kConvolutionI8;
 extern const Family kEmbedding;
 extern const Family kFill;
 extern const Family kIndex;

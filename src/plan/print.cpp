@@ -114,7 +114,7 @@ MemoryUse measure_memory(const Plan& plan) {
     }
   }
   const auto unshared = [&](std::uint64_t bytes) {
-    use.slots_unshared += std::max<std::uint64_t>(16, Size(bytes).align_up(16).unchecked());
+    use.slots_unshared += padded_size(bytes);
   };
   const Storage& storage = plan.storage();
   for (const auto& entry : storage.entries) {

@@ -45,6 +45,8 @@ struct Operands {
 };
 Operands operands_of(const Graph& graph, const Node& node);
 
+/// The size of a buffer for so many bytes.
+std::uint64_t padded_size(std::uint64_t bytes);
 /// The largest size that fits one buffer, one binding and 32-bit byte offsets.
 std::uint64_t largest_buffer(const Limits& limits);
 

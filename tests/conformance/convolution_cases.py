@@ -225,3 +225,61 @@ built(
 )
 built("convolution_live_weights", "float32", (2, 6, 5, 6), [Filter(4, (3, 3), padding=(1,))], constant=False)
 built("convolution_of_nothing", "float32", (0, 4, 5, 5), [Filter(4, (3, 3)), Filter(4, (3, 3), groups=4)])
+
+
+def built_bytes(name: str, shape: tuple[int, ...], filters: list[Filter]) -> None:
+    """Each filter on one input of bytes, with and without a relu."""
+
+    def builder(rng):
+        b = Blob()
+        x = b.tensor("int8", shape)
+        given = rng.integers(-128, 128, shape, np.int8)
+        wanted = []
+        for i, f in enumerate(filters):
+            zero, scale, out_scale, out_zero = 5 - 3 * i, 0.03, 0.11, 2 * i - 7
+            weight = rng.integers(-127, 128, f.weight_shape(shape[1]), np.int8)
+            scales, bias = abs(floats(rng, f.columns)) / 100, floats(rng, f.columns) if f.bias else None
+            sums = f.on_numpy((given.astype(np.int64) - zero).astype(np.float64), weight, None)
+            line = (1, -1, 1, 1)
+            y = sums.astype(np.float32) * (np.float32(scale) * scales).reshape(line)
+            y += 0 if bias is None else bias.reshape(line)
+            activation = "relu" if i % 2 else "none"
+            y = np.maximum(y, 0) if i % 2 else y
+            wanted.append(np.clip(np.round(y / np.float32(out_scale)) + out_zero, -128, 127).astype(np.int8))
+            write_bytes(
+                b, f, x, shape[1], weight, scales, bias, (scale, zero, out_scale, out_zero, activation), y.shape
+            )
+        b.inputs = [x]
+        # A sum that lies halfway between two steps may be rounded either way.
+        return Built(b, [([given], wanted)], atol=1)
+
+    BUILDERS[name] = builder
+
+
+def write_bytes(b: Blob, f: Filter, x: int, channels: int, weight, scales, bias, numbers, shape) -> None:
+    """The weights lie as [columns, (kernel, channels)], with some bytes after each row; those of one channel otherwise."""
+    scale, zero, out_scale, out_zero, activation = numbers
+    per_group = channels // f.groups
+    if f.transposed:
+        weight = weight.reshape(f.groups, per_group, f.columns // f.groups, *f.kernel)
+        weight = np.swapaxes(weight, 1, 2).reshape(f.columns, per_group, *f.kernel)
+    is_depthwise = per_group == 1 and not f.transposed
+    rows = np.moveaxis(weight, 1, -1).reshape(f.columns, -1)
+    rows = np.pad(rows, [(0, 0), (0, -rows.shape[1] % 4)])
+    stored = np.ascontiguousarray(np.moveaxis(weight[:, 0], 0, -1)) if is_depthwise else rows
+    out = b.tensor("int8", shape)
+    b.outputs.append(out)
+    lists = [b.ints(f.list(name)) for name in ("stride", "padding", *(["extra"] if f.transposed else []), "dilation")]
+    kind = "_transposed" if f.transposed else "_dw" if is_depthwise else "_pw" if f.kernel == (1, 1) else ""
+    b.op(
+        f"et_vk.q8ta_conv2d{kind}.default",
+        [
+            *(x, b.number(scale), b.integer(zero), b.constant(stored), b.null(), b.constant(scales)),
+            *(b.number(out_scale), b.integer(out_zero), b.null() if bias is None else b.constant(bias)),
+            *(b.ints(f.kernel), *lists, b.integer(f.groups), b.text(activation), out),
+        ],
+    )
+
+
+built_bytes("convolution_of_bytes", (2, 8, 7, 9), PLANAR[:8])
+built_bytes("convolution_of_bytes_transposed", (1, 8, 4, 5), TRANSPOSED)

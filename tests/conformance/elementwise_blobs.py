@@ -61,6 +61,10 @@ def functions_that_the_exporter_rewrites(rng):
     p = Program(x)
     p.op("aten.tan.default", [0], np.tan(x.astype(np.float64)).astype(np.float32))
     p.op("aten.log10.default", [0], np.log10(x.astype(np.float64)).astype(np.float32))
+    for name, function in (("log", np.log), ("log2", np.log2), ("exp2", np.exp2), ("reciprocal", np.reciprocal)):
+        p.op(f"aten.{name}.default", [0], function(x.astype(np.float64)).astype(np.float32))
+    for name, function in (("floor", np.floor), ("ceil", np.ceil), ("trunc", np.trunc), ("square", np.square)):
+        p.op(f"aten.{name}.default", [0], function(x))
     p.op("aten.hardshrink.default", [0], np.where(np.abs(x) <= 0.75, np.float32(0), x), p.blob.number(0.75))
     p.op("aten.relu6.default", [0], np.clip(x, 0, 6))
     p.op("aten.hardsigmoid.default", [0], np.clip(x / np.float32(6) + np.float32(0.5), 0, 1))
@@ -87,7 +91,9 @@ def integer_functions(rng):
     p.op("aten.abs.default", [0], np.abs(x))
     p.op("aten.neg.default", [0], -x)
     p.op("aten.relu.default", [0], np.maximum(x, 0))
-    p.op("aten.round.default", [0], x)
+    for name in ("round", "floor", "ceil", "trunc"):
+        p.op(f"aten.{name}.default", [0], x)
+    p.op("aten.square.default", [0], x * x)
     p.op("aten.bitwise_not.default", [0], ~x)
     p.op("aten.logical_not.default", [0], x == 0)
     p.op("aten.exp.default", [0], np.exp(x).astype(np.float32))

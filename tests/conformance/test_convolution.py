@@ -44,7 +44,7 @@ def test_constant_filters_are_arranged_at_load(program):
             "dimension 2 of the input has 5 entries and a padding of 0, but the filter covers 9",
         ),
         ({"weight": [2, 3, 3, 3]}, "does not fit"),
-        ({"bias": [3]}, "bias has shape [3], but there are 2 output channels"),
+        ({"bias": [1]}, "bias has shape [1], but there are 2 output channels"),
     ],
 )
 def test_bad_arguments_get_a_sentence(change, sentence, tmp_path):

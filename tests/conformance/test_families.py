@@ -14,6 +14,7 @@ from conformance import (
     rows_cases,
     sample_blob_cases,
     sample_cases,
+    training_blobs,
 )
 from conformance.blob_cases import build
 from conformance.programs import check_built, every_route, open_built
@@ -24,6 +25,7 @@ BUILDERS = (
     | quant_blobs.BUILDERS
     | rows_blob_cases.BUILDERS
     | sample_blob_cases.BUILDERS
+    | training_blobs.BUILDERS
 )
 FAMILIES = (attention_cases, channel_cases, elementwise_cases, quant_cases, rows_cases, sample_cases)
 

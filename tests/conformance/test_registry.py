@@ -18,14 +18,8 @@ COMMAND = os.environ.get("NIBBLE_COMMAND") or shutil.which("nibble", path=str(Pa
 # Names that the partitioner takes, but that no program has.
 NEVER_WRITTEN = {
     "getitem": "written as the value that it picks",
-    "aten.copy.default": "taken only where it changes nothing, and removed",
     "_assert_scalar.default": "removed with the other assertions",
     "sym_constrain_range_for_size.default": "removed with the other assertions",
-    "eq": "only assertions read it",
-    "ge": "only assertions read it",
-    "gt": "only assertions read it",
-    "le": "only assertions read it",
-    "lt": "only assertions read it",
 }
 
 

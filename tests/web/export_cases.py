@@ -27,6 +27,7 @@ from conformance import (  # noqa: E402
     quant_blobs,
     rows_blob_cases,
     sample_blob_cases,
+    training_blobs,
 )
 from conformance.cases import CASES, SLOW  # noqa: E402
 from conformance.embedding_cases import LARGE  # noqa: E402
@@ -41,6 +42,7 @@ FAMILIES = (
     quant_blobs,
     rows_blob_cases,
     sample_blob_cases,
+    training_blobs,
 )
 
 

@@ -1,15 +1,12 @@
 // Convolutions: products of filters with pixels. A filter of one pixel multiplies the picture as it lies; for others
 // its pixels are laid out with their channels together (pixels.wgsl), which costs little beside the product. Filters
 // that see one channel have kernels of their own.
-#include <limits>
-
+#include "ops/convolution/filter.hpp"
 #include "ops/families.hpp"
 #include "ops/product/product.hpp"
 
 namespace nibble::ops {
 namespace {
-
-constexpr std::int64_t kMost = 0x7fffffff;
 
 constexpr std::uint32_t kSharedWords = 1;  // packed results whose rows are no whole quads
 
@@ -19,116 +16,6 @@ constexpr Variant kDepthwiseVariants[] = {
     Variant("flat", {}, {}, {}, &wgsl::depthwise_flat, "four neighbours of the result, whatever rows they belong to"),
 };
 constexpr Choice kDepthwise{"depthwise", kDepthwiseVariants};
-
-/// A convolution along one dimension.
-struct Axis {
-  std::int64_t source = 1;
-  std::int64_t kernel = 1;
-  std::int64_t stride = 1;
-  std::int64_t padding = 0;
-  std::int64_t dilation = 1;
-  std::int64_t extra = 0;  ///< output padding
-  bool is_transposed = false;
-
-  std::int64_t reach() const { return dilation * (kernel - 1); }
-  std::int64_t result() const {
-    if (is_transposed) return (source - 1) * stride - 2 * padding + reach() + extra + 1;
-    const auto room = source + 2 * padding - reach() - 1;
-    return room < 0 ? 0 : room / stride + 1;
-  }
-  /// As a plain convolution over pixels that are spread: the padding before the first, and the step between results.
-  std::int64_t border() const { return is_transposed ? reach() - padding : padding; }
-  std::int64_t step() const { return is_transposed ? 1 : stride; }
-  std::int64_t spread() const { return is_transposed ? stride : 1; }
-  /// Pixels that the filter touches. Those that a filter of one pixel skips are left out.
-  std::int64_t touched() const {
-    const auto n = result();
-    return n == 0 ? 0 : kernel == 1 ? n : (n - 1) * step() + reach() + 1;
-  }
-};
-
-struct Filter {
-  std::array<Axis, 2> axes{};  ///< rows, columns
-  std::int64_t groups = 1;
-  std::int64_t channels = 1;  ///< of the input, per group
-  std::int64_t columns = 1;   ///< of the result, in all
-  bool is_rearranged = false;
-  std::optional<Number> low{};
-  std::optional<Number> high{};
-
-  bool sees_one_channel() const { return channels == 1 && !is_rearranged; }
-  std::int64_t taps() const { return axes[0].kernel * axes[1].kernel; }
-  std::int64_t padded_channels() const { return (channels + 3) / 4 * 4; }
-  std::int64_t pixels() const { return axes[0].result() * axes[1].result(); }
-  /// The picture can be multiplied as it lies.
-  bool is_plain() const {
-    return taps() == 1 &&
-           std::ranges::all_of(axes, [](const Axis& a) { return a.stride == 1 && a.padding == 0 && a.extra == 0; });
-  }
-  float least() const { return low ? static_cast<float>(low->value) : -std::numeric_limits<float>::infinity(); }
-  float most() const { return high ? static_cast<float>(high->value) : std::numeric_limits<float>::infinity(); }
-};
-
-/// The arguments that say how a filter moves.
-struct Moves {
-  const Ints& stride;
-  const Ints& padding;
-  const Ints& dilation;
-  bool is_transposed;
-  const Ints& output_padding;
-  std::int64_t groups;
-  std::optional<Number> low{};
-  std::optional<Number> high{};
-};
-
-/// The entry of a list for each dimension, or one for all.
-Result<std::int64_t> entry(const Lowering& op, const Ints& list, std::size_t i, std::size_t count, std::int64_t least,
-                           std::string_view arg) {
-  if (list.size() != count && list.size() != 1) {
-    return op.fail("{} has {} entries, but there are {} dimensions", arg, list.size(), count);
-  }
-  const auto value = list[list.size() == 1 ? 0 : i];
-  if (value < least || value > kMost)
-    return op.fail("{} is {}, but it must be from {} to {}", arg, value, least, kMost);
-  return value;
-}
-
-Result<Axis> read_axis(const Lowering& op, std::int64_t source, std::int64_t kernel, const Moves& moves, std::size_t i,
-                       std::size_t count) {
-  Axis axis{.source = source, .kernel = kernel, .is_transposed = moves.is_transposed};
-  TRY_ASSIGN(axis.stride, entry(op, moves.stride, i, count, 1, "stride"));
-  TRY_ASSIGN(axis.padding, entry(op, moves.padding, i, count, 0, "padding"));
-  TRY_ASSIGN(axis.dilation, entry(op, moves.dilation, i, count, 1, "dilation"));
-  if (moves.is_transposed) {
-    TRY_ASSIGN(axis.extra, entry(op, moves.output_padding, i, count, 0, "output_padding"));
-  }
-  if (source > kMost || kernel < 1 || kernel > kMost / axis.dilation) {
-    return op.fail("dimension {} has {} entries, a filter of {} and dilation {}, more than 32 bits can count", 2 + i,
-                   source, kernel, axis.dilation);
-  }
-  if (moves.is_transposed ? axis.result() < 0 : source != 0 && source + 2 * axis.padding <= axis.reach()) {
-    return op.fail("dimension {} of the input has {} entries and a padding of {}, but the filter covers {}", 2 + i,
-                   source, axis.padding, axis.reach() + 1);
-  }
-  return axis;
-}
-
-Result<Filter> read_filter(const Lowering& op, const Tensor& input, const Shape& kernel, const Moves& moves) {
-  Filter f{.groups = moves.groups, .low = moves.low, .high = moves.high};
-  const auto count = kernel.rank();
-  if (input.rank() != count + 2 || count < 1 || count > 2) {
-    return op.fail("input has shape {}, but it must have 3 or 4 dimensions, two more than the filter's {}", input.shape,
-                   count);
-  }
-  if (f.groups < 1 || input.shape[1] % f.groups != 0) {
-    return op.fail("groups is {}, which does not divide the input's {} channels", f.groups, input.shape[1]);
-  }
-  f.channels = input.shape[1] / f.groups;
-  for (std::size_t i = 0; i < count; ++i) {
-    TRY_ASSIGN(f.axes[2 - count + i], read_axis(op, input.shape[2 + i], kernel[i], moves, i, count));
-  }
-  return f;
-}
 
 Status convolve_channels(Lowering& op, const Tensor& input, const Tensor& weight,
                          const std::optional<Float<Tensor>>& bias, const Filter& f, const Out& out) {
@@ -256,13 +143,7 @@ Status convolve_pixels(Lowering& op, const Tensor& input, const Tensor& weight,
 
 Status convolve(Lowering& op, const Tensor& input, const Tensor& weight, const std::optional<Float<Tensor>>& bias,
                 const Filter& f, Out& out) {
-  if (bias && bias->numel() != f.columns) {
-    return op.fail("bias has shape {}, but there are {} output channels", bias->shape, f.columns);
-  }
-  Shape shape = input.shape;
-  shape[1] = f.columns;
-  for (std::size_t i = 2; i < shape.rank(); ++i) shape[i] = f.axes[i + 2 - shape.rank()].result();
-  TRY(op.set_shape(out, shape));
+  TRY(set_result(op, input, f, bias, out));
   if (f.sees_one_channel()) return convolve_channels(op, input, weight, bias, f, out);
   return convolve_pixels(op, input, weight, bias, f, out);
 }
@@ -333,25 +214,22 @@ Status filtered(Lowering& op, const Float<Tensor>& input, const Float<Tensor>& w
   f.columns = weight.shape[0];
   f.is_rearranged = true;
   if (weight.rank() != 2 || weight.shape[1] != f.taps() * f.padded_channels()) {
-    return op.fail("weight is for another number of channels than the {} of the input", input.shape[1]);
+    return op.fail("weight does not fit an input of shape {} in {} groups", input.shape, groups);
   }
   return convolve(op, input, weight, bias, f, out);
 }
 
 constexpr Note kNotes = "1-D and 2-D; groups, dilation, transposed with output padding; any stride, padding and batch";
 
+constexpr std::string_view kClamped =
+    "input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, output_min, output_max -> out";
+
 constexpr Op kOps[] = {
     op<convolution>("aten.convolution.default",
                     "input, weight, bias, stride, padding, dilation, transposed, output_padding, groups -> out",
                     kNotes),
-    op<clamped_convolution>("et_vk.conv_with_clamp.default",
-                            "input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, "
-                            "output_min, output_max -> out",
-                            kNotes),
-    op<clamped_convolution>("conv_with_clamp.default",
-                            "input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, "
-                            "output_min, output_max -> out",
-                            "an older name"),
+    op<clamped_convolution>("et_vk.conv_with_clamp.default", kClamped, kNotes),
+    op<clamped_convolution>("conv_with_clamp.default", kClamped, "an older name"),
     op<filter>("nibble.filter", "weight, transposed, groups -> out",
                "made by a rewrite: weights with channels together"),
     op<filtered>("nibble.convolution",

@@ -168,11 +168,13 @@ Status requantize(Lowering& op, const Float<Tensor>& latent, const Float<Tensor>
                       .threads = quads_of(out.shape)});
 }
 
+constexpr std::string_view kAdamw =
+    "param, m, v, grad, lr, beta1, beta2, eps, weight_decay, bias_correction1, bias_correction2 -> out";
+
 constexpr Op kOps[] = {
     op<fused_ce>("et_vk.fused_ce.default", "logits, labels, n_valid -> out", "a negative label is ignored"),
-    op<adamw_step>("et_vk.adamw_step.default",
-                   "param, m, v, grad, lr, beta1, beta2, eps, weight_decay, bias_correction1, bias_correction2 -> out",
-                   "in place; the outputs may be the states"),
+    op<adamw_step>("et_vk.adamw_step.default", kAdamw, "in place; the outputs may be the states"),
+    op<adamw_step>("adamw_step.default", kAdamw, "the same"),
     op<linear_dw>("et_vk.linear_dW.default", "d_out, x -> out", "any rank"),
     op<linear_backward>("et_vk.linear_q4gsw_backward.default", "d_out, weights, weight_scales, group_size -> out",
                         "any rank and group size"),

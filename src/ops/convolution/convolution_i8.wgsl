@@ -1,0 +1,78 @@
+// A convolution of bytes: one thread makes four neighbours of the result, whose sums are exact. Places that a filter
+// touches beside the picture, or between its pixels where it is transposed, count as zero.
+// Bindings: x, weight, scales, result, and the bias where there is one.
+//! slots: bias
+
+struct Params {
+  quads: u32,
+  channels: u32,        // of the input, per group
+  groups: u32,
+  columns: u32,         // of the result, in all
+  width: u32,           // of the result
+  height: u32,
+  source_width: u32,
+  source_height: u32,
+  kernel_x: u32,
+  kernel_y: u32,
+  step_x: i32,          // from a place of the result to the next, in steps between pixels
+  step_y: i32,
+  tap_x: i32,           // the same from a tap to the next
+  tap_y: i32,
+  shift_x: i32,         // where the first tap of the first place is
+  shift_y: i32,
+  spread_x: i32,        // steps between pixels
+  spread_y: i32,
+  column_stride: u32,   // of the weight
+  tap_stride: u32,
+  channel_stride: u32,
+  zero: i32,            // of x
+  scale: f32,           // of x
+  lowest: f32,          // 0 for a relu
+  inverse: f32,         // of the result
+  result_zero: f32,
+}
+@group(0) @binding(0) var<uniform> params: Params;
+
+@compute @workgroup_size(WG)
+fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
+  let i = thread_index(id, groups);
+  if (i >= params.quads) {
+    return;
+  }
+  let at = vec4<u32>(4u * i) + vec4<u32>(0u, 1u, 2u, 3u);
+  let line = at / params.width;
+  let place_x = vec4<i32>(at % params.width) * params.step_x + params.shift_x;
+  let place_y = vec4<i32>(line % params.height) * params.step_y + params.shift_y;
+  let plane = line / params.height;
+  let column = plane % params.columns;
+  let group = column / (params.columns / params.groups);
+  let size = params.source_width * params.source_height;
+  let first = (plane / params.columns * params.groups + group) * params.channels * size;
+  var sums = vec4<i32>();
+  for (var ky = 0u; ky < params.kernel_y; ky++) {
+    let y = place_y + i32(ky) * params.tap_y;
+    let row = y / params.spread_y;
+    let in_rows = (y >= vec4<i32>()) & (row * params.spread_y == y) & (row < vec4<i32>(i32(params.source_height)));
+    for (var kx = 0u; kx < params.kernel_x; kx++) {
+      let x = place_x + i32(kx) * params.tap_x;
+      let pixel = x / params.spread_x;
+      let is_there = in_rows & (x >= vec4<i32>()) & (pixel * params.spread_x == x) &
+                     (pixel < vec4<i32>(i32(params.source_width)));
+      var from = first + select(vec4<u32>(), vec4<u32>(row) * params.source_width + vec4<u32>(pixel), is_there);
+      var w = column * params.column_stride + (ky * params.kernel_x + kx) * params.tap_stride;
+      if (any(is_there)) {
+        for (var c = 0u; c < params.channels; c++) {
+          let bytes = vec4<i32>(load_x(from.x), load_x(from.y), load_x(from.z), load_x(from.w)) - params.zero;
+          let weights = vec4<i32>(load_weight(w.x), load_weight(w.y), load_weight(w.z), load_weight(w.w));
+          sums += select(vec4<i32>(), bytes, is_there) * weights;
+          from += size;
+          w += params.channel_stride;
+        }
+      }
+    }
+  }
+  let scales = vec4<f32>(load_scales(column.x), load_scales(column.y), load_scales(column.z), load_scales(column.w));
+  let bias = vec4<f32>(bias_of(column.x), bias_of(column.y), bias_of(column.z), bias_of(column.w));
+  let v = max(vec4<f32>(sums) * (params.scale * scales) + bias, vec4<f32>(params.lowest));
+  store4_result(i, vec4<i32>(clamp(round(v * params.inverse) + params.result_zero, vec4<f32>(-128.0), vec4<f32>(127.0))));
+}

@@ -1,0 +1,144 @@
+// Buffers for tensors, and what is uploaded to them.
+#include <algorithm>
+
+#include "plan/storage.hpp"
+
+namespace nibble {
+namespace {
+
+/// Assigns slots so that lifetimes in one slot do not overlap.
+class Slots {
+ public:
+  explicit Slots(Layout& layout) : layout_(layout) {}
+
+  BufferId take(std::uint64_t bytes, std::int32_t first, std::int32_t last) {
+    // The smallest free slot that is large enough; else the largest free one, grown; else a new one.
+    std::size_t best = slots_.size();
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+      if (slots_[i].busy_until >= first) continue;
+      if (best == slots_.size() || better(size(i), size(best), bytes)) best = i;
+    }
+    if (best == slots_.size()) {
+      layout_.buffers.push_back({bytes, BufferRole::slot});
+      slots_.push_back({static_cast<BufferId>(layout_.buffers.size() - 1), last});
+      return slots_.back().buffer;
+    }
+    auto& buffer = layout_.buffers[slots_[best].buffer];
+    buffer.bytes = std::max(buffer.bytes, bytes);
+    slots_[best].busy_until = last;
+    return slots_[best].buffer;
+  }
+
+ private:
+  struct Slot {
+    BufferId buffer;
+    std::int32_t busy_until;
+  };
+  std::uint64_t size(std::size_t i) const { return layout_.buffers[slots_[i].buffer].bytes; }
+  static bool better(std::uint64_t a, std::uint64_t b, std::uint64_t wanted) {
+    if ((a >= wanted) != (b >= wanted)) return a >= wanted;
+    return a >= wanted ? a < b : a > b;
+  }
+
+  Layout& layout_;
+  std::vector<Slot> slots_;
+};
+
+/// A buffer for each shard of columns, filled row by row.
+void lay_out_columns(StorageEntry& e, Layout& layout) {
+  const auto constant = static_cast<std::uint32_t>(e.constant);
+  const auto columns = static_cast<std::uint64_t>(e.columns);
+  const auto item = std::uint64_t{e.item_bytes};
+  const auto rows = e.bytes / columns / item;
+  for (auto& shard : e.shards) {
+    const auto pitch = static_cast<std::uint64_t>(StorageEntry::pitch(shard)) * item;
+    const auto begin = static_cast<std::uint64_t>(shard.row_begin) * item;
+    const auto bytes = static_cast<std::uint64_t>(shard.row_end - shard.row_begin) * item;
+    shard.buffer = static_cast<BufferId>(layout.buffers.size());
+    layout.buffers.push_back({padded_size(rows * pitch), e.role});
+    for (std::uint64_t r = 0; r < rows; ++r) {
+      layout.uploads.push_back({shard.buffer, r * pitch, constant, r * columns * item + begin, bytes});
+    }
+  }
+}
+
+struct Claim {
+  std::int32_t first;
+  std::int32_t last;
+  std::uint64_t bytes;
+  BufferId* target;
+};
+
+}  // namespace
+
+Status assign_buffers(const Graph& graph, std::span<const Operands> operands, const Limits& limits, Storage& storage,
+                      Layout& layout) {
+  std::vector<Claim> claims;
+  for (auto& e : storage.entries) {
+    if (e.role == BufferRole::slot) {
+      claims.push_back({e.first, e.last, padded_size(e.bytes), &e.shards.front().buffer});
+      continue;
+    }
+    if (e.columns != 0) {
+      lay_out_columns(e, layout);
+      continue;
+    }
+    if (e.constant < 0) {
+      e.shards.front().buffer = static_cast<BufferId>(layout.buffers.size());
+      layout.buffers.push_back({padded_size(e.bytes), e.role});
+      continue;
+    }
+    const auto& constant = graph.constants[e.constant];
+    const std::int64_t rows = e.shards.back().row_end;
+    const std::uint64_t row_bytes = rows == 0 ? 0 : e.bytes / static_cast<std::uint64_t>(rows);
+    for (auto& shard : e.shards) {
+      const auto begin = static_cast<std::uint64_t>(shard.row_begin) * row_bytes;
+      const auto bytes = e.narrowed ? e.bytes
+                         : e.shards.size() == 1
+                             ? constant.length
+                             : static_cast<std::uint64_t>(shard.row_end - shard.row_begin) * row_bytes;
+      shard.buffer = static_cast<BufferId>(layout.buffers.size());
+      layout.buffers.push_back({padded_size(bytes), e.role});
+      std::uint64_t at = 0;
+      for (auto part : constant.parts) {
+        layout.uploads.push_back({shard.buffer, at, part, 0, graph.constants[part].length});
+        at += graph.constants[part].length;
+      }
+      if (!constant.parts.empty()) continue;
+      if (bytes != 0) {
+        layout.uploads.push_back({shard.buffer, 0, static_cast<std::uint32_t>(e.constant), begin,
+                                  e.narrowed ? 2 * bytes : bytes, e.narrowed});
+      }
+    }
+  }
+  storage.scratch.assign(graph.nodes.size(), kNoBuffer);
+  storage.twin.assign(graph.nodes.size(), kNoBuffer);
+  for (std::int32_t n = 0; n < static_cast<std::int32_t>(graph.nodes.size()); ++n) {
+    if (storage.at_load[n] != 0 && storage.scratch_bytes[n] != 0) {
+      storage.scratch[n] = static_cast<BufferId>(layout.buffers.size());
+      layout.buffers.push_back({padded_size(storage.scratch_bytes[n]), BufferRole::loading});
+    } else if (storage.scratch_bytes[n] != 0) {
+      claims.push_back({n, n, padded_size(storage.scratch_bytes[n]), &storage.scratch[n]});
+    }
+    if (storage.needs_twin[n] != 0) {
+      const auto bytes = storage.entries[storage.entry_of[operands[n].outputs.front()]].bytes;
+      claims.push_back({n, n, padded_size(bytes), &storage.twin[n]});
+    }
+  }
+  // By first use, larger ones first, so that slots rarely have to grow.
+  std::ranges::sort(claims, [](const Claim& a, const Claim& b) {
+    return a.first != b.first ? a.first < b.first : a.bytes > b.bytes;
+  });
+  Slots slots(layout);
+  for (const auto& c : claims) {
+    if (c.bytes > limits.max_buffer_size || c.bytes > limits.max_storage_binding_size) {
+      return fail(ErrorCode::unsupported,
+                  "a working buffer of {} bytes is needed, but a buffer on this device holds at most {}", c.bytes,
+                  std::min(limits.max_buffer_size, limits.max_storage_binding_size));
+    }
+    *c.target = slots.take(c.bytes, c.first, c.last);
+  }
+  return {};
+}
+
+}  // namespace nibble
