@@ -257,7 +257,7 @@ def built_bytes(name: str, shape: tuple[int, ...], filters: list[Filter]) -> Non
 
 
 def write_bytes(b: Blob, f: Filter, x: int, channels: int, weight, scales, bias, numbers, shape) -> None:
-    """The weights lie as [columns, (kernel, channels)], with some bytes after each row; those of one channel otherwise."""
+    """Weights lie as [columns, (kernel, channels)] with some bytes after each row; those of one channel otherwise."""
     scale, zero, out_scale, out_zero, activation = numbers
     per_group = channels // f.groups
     if f.transposed:

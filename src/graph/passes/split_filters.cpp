@@ -15,12 +15,14 @@ struct Filter {
 };
 
 std::optional<Filter> filter_of(const Graph& graph, const Node& node) {
+  const auto* input = graph.tensor(node["input"]);
   const auto* weight = graph.tensor(node["weight"]);
   const auto* groups = std::get_if<std::int64_t>(&graph.values[node["groups"]]);
   const auto* transposed = std::get_if<bool>(&graph.values[node["transposed"]]);
-  if (weight == nullptr || groups == nullptr || transposed == nullptr || *groups < 1) return {};
+  if (input == nullptr || weight == nullptr || groups == nullptr || transposed == nullptr || *groups < 1) return {};
   const Shape& shape = weight->shape;
-  if (shape.rank() < 3 || shape.rank() > 4 || shape[0] % *groups != 0) return {};
+  if (shape.rank() < 3 || shape.rank() > 4 || input->shape.rank() != shape.rank() || shape[0] % *groups != 0) return {};
+  if (input->shape[1] != (*transposed ? shape[0] : shape[1] * *groups)) return {};
   Filter filter;
   Size taps = 1;
   for (std::size_t i = 2; i < shape.rank(); ++i) {

@@ -58,14 +58,14 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
       let pixel = x / params.spread_x;
       let is_there = in_rows & (x >= vec4<i32>()) & (pixel * params.spread_x == x) &
                      (pixel < vec4<i32>(i32(params.source_width)));
-      var from = first + select(vec4<u32>(), vec4<u32>(row) * params.source_width + vec4<u32>(pixel), is_there);
+      var source = first + select(vec4<u32>(), vec4<u32>(row) * params.source_width + vec4<u32>(pixel), is_there);
       var w = column * params.column_stride + (ky * params.kernel_x + kx) * params.tap_stride;
       if (any(is_there)) {
         for (var c = 0u; c < params.channels; c++) {
-          let bytes = vec4<i32>(load_x(from.x), load_x(from.y), load_x(from.z), load_x(from.w)) - params.zero;
+          let bytes = vec4<i32>(load_x(source.x), load_x(source.y), load_x(source.z), load_x(source.w)) - params.zero;
           let weights = vec4<i32>(load_weight(w.x), load_weight(w.y), load_weight(w.z), load_weight(w.w));
           sums += select(vec4<i32>(), bytes, is_there) * weights;
-          from += size;
+          source += size;
           w += params.channel_stride;
         }
       }
