@@ -110,7 +110,7 @@ export class Resources {
     });
   }
 
-  private runOnce(params: GPUBuffer): Promise<undefined> {
+  private runOnce(params: GPUBuffer): Promise<void> {
     const { queue } = this.device.handle;
     const { preparation, preparationParams, paramsStride } = this.layout;
     queue.writeBuffer(params, 0, Uint8Array.from(preparationParams));

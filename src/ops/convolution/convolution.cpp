@@ -45,7 +45,7 @@ Status convolve_channels(Lowering& op, const Tensor& input, const Tensor& weight
                                .low = f.least(),
                                .high = f.most()};
   params.threads =
-      is_flat ? quads_of(out.shape) : narrow(params.column_quads * params.row_blocks * out.shape[0] * out.shape[1]);
+      is_flat ? quads_of(out.shape) : narrow(out.shape[0] * out.shape[1] * params.column_quads * params.row_blocks);
   Kernel kernel{.shader = *v.shader,
                 .bind = {op.read("x", input), op.read("weight", weight)},
                 .params = params,

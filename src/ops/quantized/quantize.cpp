@@ -59,7 +59,8 @@ Status set_bounds(const Lowering& op, const std::optional<Number>& low, const st
   const double most = dtype == DType::i8 ? 127 : dtype == DType::u8 ? 255 : 2147483647.0;
   const double from = low ? low->value : least;
   const double to = high ? high->value : most;
-  if (!(from <= to && from >= least && to <= most)) {
+  const bool fits = from <= to && from >= least && to <= most;
+  if (!fits) {
     return op.fail("quant_min and quant_max are {} and {}, but {} is from {} to {}", from, to, dtype, least, most);
   }
   params.low = static_cast<float>(from);
