@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 from export_wordllama import wordllama_folder
-from search import program_file
 
 import nibble
+from search import program_file
 
 ROOT = Path(__file__).resolve().parent.parent
 WEB = ROOT / "web"

@@ -113,9 +113,7 @@ MemoryUse measure_memory(const Plan& plan) {
       case BufferRole::fault: break;
     }
   }
-  const auto unshared = [&](std::uint64_t bytes) {
-    use.slots_unshared += padded_size(bytes);
-  };
+  const auto unshared = [&](std::uint64_t bytes) { use.slots_unshared += padded_size(bytes); };
   const Storage& storage = plan.storage();
   for (const auto& entry : storage.entries) {
     if (entry.role == BufferRole::slot) unshared(entry.bytes);

@@ -64,10 +64,11 @@ Status adamw_step(Lowering& op, const Float<State>& param, const Float<State>& m
                                  .eps = f(eps.value),
                                  .correction1 = f(correction1.value),
                                  .correction2 = f(correction2.value)};
-  TRY(op.dispatch({.shader = wgsl::adamw,
-                   .bind = {op.update("param", param), op.update("mean", m), op.update("variance", v), op.read("grad", grad)},
-                   .params = params,
-                   .threads = params.quads}));
+  TRY(op.dispatch(
+      {.shader = wgsl::adamw,
+       .bind = {op.update("param", param), op.update("mean", m), op.update("variance", v), op.read("grad", grad)},
+       .params = params,
+       .threads = params.quads}));
   for (std::size_t i = 0; i < std::min(outs.size(), states.size()); ++i) {
     if (!outs.has(i) || outs[i].id == states[i]->id) continue;
     Out out = outs[i];
