@@ -48,6 +48,10 @@ using Value = std::variant<Null, std::int64_t, double, bool, TensorValue, IntLis
 
 std::string_view kind_name(const Value& value);
 
+/// The integer that a value stands for. The exporter stores equal numbers once, so it may come as an Int, as a Double
+/// (whole, and up to 2^53, where doubles are still exact) or as a Bool.
+std::optional<std::int64_t> whole_number(const Value& value);
+
 /// Bytes that live outside the graph. `offset` is absolute in the container file (or in the blob) when `located`;
 /// otherwise the code that opened the program finds the bytes by `key`.
 struct Constant {

@@ -1,5 +1,7 @@
 #include "nibble/types.hpp"
 
+#include <cmath>
+
 #include "graph/graph.hpp"
 
 namespace nibble {
@@ -53,6 +55,14 @@ std::string_view kind_name(const Value& value) {
   static constexpr std::string_view kNames[] = {"Null",       "Int",      "Double",    "Bool",   "Tensor", "IntList",
                                                 "DoubleList", "BoolList", "ValueList", "String", "SymInt"};
   return kNames[value.index()];
+}
+
+std::optional<std::int64_t> whole_number(const Value& value) {
+  if (const auto* integer = std::get_if<std::int64_t>(&value)) return *integer;
+  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? 1 : 0;
+  const auto* number = std::get_if<double>(&value);
+  if (number == nullptr || !(std::abs(*number) <= 9007199254740992.0) || std::trunc(*number) != *number) return {};
+  return static_cast<std::int64_t>(*number);
 }
 
 }  // namespace nibble

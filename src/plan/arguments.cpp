@@ -1,8 +1,6 @@
 // Reads a node's arguments as the types that its op's function takes.
 #include "plan/arguments.hpp"
 
-#include <cmath>
-
 #include "plan/lowering.hpp"
 
 namespace nibble {
@@ -90,14 +88,11 @@ Status Lowering::argument(std::size_t index, LiveInt& out) const {
 
 Status Lowering::argument(std::size_t index, Number& out) const {
   const Value& v = value(index);
-  if (const auto* integer = std::get_if<std::int64_t>(&v)) {
-    out = {static_cast<double>(*integer), true, *integer};
-  } else if (const auto* number = std::get_if<double>(&v)) {
-    // A whole double stands for an integer, up to 2^53, where doubles are still exact.
-    const bool integral = std::abs(*number) <= 9007199254740992.0 && std::trunc(*number) == *number;
-    out = {*number, integral, integral ? static_cast<std::int64_t>(*number) : 0};
-  } else if (const auto* flag = std::get_if<bool>(&v)) {
-    out = {*flag ? 1.0 : 0.0, true, *flag ? 1 : 0};
+  const auto whole = whole_number(v);
+  if (const auto* number = std::get_if<double>(&v)) {
+    out = {*number, whole.has_value(), whole.value_or(0)};
+  } else if (whole) {
+    out = {static_cast<double>(*whole), true, *whole};
   } else if (std::holds_alternative<SymInt>(v)) {
     const auto live = live_.ints[id(index)];
     out = {static_cast<double>(live), true, live, true};

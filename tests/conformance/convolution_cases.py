@@ -174,9 +174,10 @@ ALL = [
 BUILDERS: dict[str, Callable[[np.random.Generator], Built]] = {}
 
 
-def write(b: Blob, f: Filter, x: int, weight: int, bias: int | None, out: int) -> None:
+def write(b: Blob, f: Filter, x: int, weight: int, bias: int | None, out: int, other_types: bool) -> None:
     lists = [b.ints(f.list(name)) for name in ("stride", "padding", "dilation")]
-    rest = [b.boolean(f.transposed), b.ints(f.list("extra")), b.integer(f.groups)]
+    transposed = b.integer(int(f.transposed)) if other_types else b.boolean(f.transposed)
+    rest = [transposed, b.ints(f.list("extra")), b.number(float(f.groups)) if other_types else b.integer(f.groups)]
     name = "aten.convolution.default"
     if f.bounds:
         name = "et_vk.conv_with_clamp.default"
@@ -184,7 +185,15 @@ def write(b: Blob, f: Filter, x: int, weight: int, bias: int | None, out: int) -
     b.op(name, [x, weight, b.null() if bias is None else bias, *lists, *rest, out])
 
 
-def built(name: str, dtype: str, shape: tuple[int, ...], filters: list[Filter], shapes=None, constant=True) -> None:
+def built(
+    name: str,
+    dtype: str,
+    shape: tuple[int, ...],
+    filters: list[Filter],
+    shapes=None,
+    constant=True,
+    other_types=False,
+) -> None:
     def builder(rng):
         b = Blob()
         x = b.tensor(dtype, shape)
@@ -197,7 +206,7 @@ def built(name: str, dtype: str, shape: tuple[int, ...], filters: list[Filter], 
             weight_id = b.constant(weight) if constant else b.tensor(dtype, weight.shape)
             if not constant:
                 b.inputs.append(weight_id)
-            write(b, f, x, weight_id, None if bias is None else b.constant(bias), out)
+            write(b, f, x, weight_id, None if bias is None else b.constant(bias), out, other_types)
             b.outputs.append(out)
             weights.append((weight, bias))
         calls = []
@@ -224,6 +233,14 @@ built(
     shapes=[(3, 8, 9, 12), (1, 8, 3, 3), (2, 8, 5, 8), (0, 8, 4, 4)],
 )
 built("convolution_live_weights", "float32", (2, 6, 5, 6), [Filter(4, (3, 3), padding=(1,))], constant=False)
+# The exporter writes equal scalars once, so a number of groups may come as a double and a truth value as an integer.
+built(
+    "convolution_numbers_of_the_other_type",
+    "float32",
+    (1, 8, 6, 5),
+    [PLANAR[0], PLANAR[2], PLANAR[5], TRANSPOSED[0], TRANSPOSED[2]],
+    other_types=True,
+)
 built("convolution_of_nothing", "float32", (0, 4, 5, 5), [Filter(4, (3, 3)), Filter(4, (3, 3), groups=4)])
 
 

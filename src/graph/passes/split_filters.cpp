@@ -17,22 +17,24 @@ struct Filter {
 std::optional<Filter> filter_of(const Graph& graph, const Node& node) {
   const auto* input = graph.tensor(node["input"]);
   const auto* weight = graph.tensor(node["weight"]);
-  const auto* groups = std::get_if<std::int64_t>(&graph.values[node["groups"]]);
-  const auto* transposed = std::get_if<bool>(&graph.values[node["transposed"]]);
-  if (input == nullptr || weight == nullptr || groups == nullptr || transposed == nullptr || *groups < 1) return {};
+  const auto groups = whole_number(graph.values[node["groups"]]);
+  const auto transposed = whole_number(graph.values[node["transposed"]]);
+  if (input == nullptr || weight == nullptr || !groups || !transposed || *groups < 1) return {};
+  const bool is_transposed = *transposed != 0;
   const Shape& shape = weight->shape;
   if (shape.rank() < 3 || shape.rank() > 4 || input->shape.rank() != shape.rank() || shape[0] % *groups != 0) return {};
-  if (input->shape[1] != (*transposed ? shape[0] : shape[1] * *groups)) return {};
+  if (input->shape[1] % *groups != 0) return {};
+  const auto channels = input->shape[1] / *groups;
+  if (channels != (is_transposed ? shape[0] / *groups : shape[1])) return {};
   Filter filter;
   Size taps = 1;
   for (std::size_t i = 2; i < shape.rank(); ++i) {
     filter.kernel.push_back(shape[i]);
     taps = taps * Size::from_signed(shape[i]);
   }
-  const auto channels = *transposed ? shape[0] / *groups : shape[1];
-  const bool lies_well = !*transposed && (channels == 1 || (taps.unchecked() == 1 && channels % 4 == 0));
+  const bool lies_well = !is_transposed && (channels == 1 || (taps.unchecked() == 1 && channels % 4 == 0));
   const auto rows =
-      *transposed ? Size::from_signed(shape[1]) * Size::from_signed(*groups) : Size::from_signed(shape[0]);
+      is_transposed ? Size::from_signed(shape[1]) * Size::from_signed(*groups) : Size::from_signed(shape[0]);
   const auto width = taps * Size::from_signed(channels).align_up(4);
   if (lies_well || !(rows * width * 4).fits(std::numeric_limits<std::int64_t>::max())) return {};
   filter.shape = Shape{static_cast<std::int64_t>(rows.unchecked()), static_cast<std::int64_t>(width.unchecked())};

@@ -164,6 +164,9 @@ Status clamped_convolution(Lowering& op, const Float<Tensor>& input, const Float
     return op.fail("weight has shape {}, which does not fit an input of shape {} in {} groups", weight.shape,
                    input.shape, groups);
   }
+  if (!f.lies_well()) {
+    return nibble::fail(ErrorCode::internal, "{}: the weight of shape {} was not rearranged", op.name(), weight.shape);
+  }
   f.columns = weight.shape[0];
   return convolve(op, input, weight, bias, f, out);
 }
@@ -213,7 +216,8 @@ Status filtered(Lowering& op, const Float<Tensor>& input, const Float<Tensor>& w
                          {stride, padding, dilation, transposed, output_padding, groups, output_min, output_max}));
   f.columns = weight.shape[0];
   f.is_rearranged = true;
-  if (weight.rank() != 2 || weight.shape[1] != f.taps() * f.padded_channels()) {
+  // The rewrite compared the weight with the largest input: channels that are missing in a call are none of its.
+  if (weight.rank() != 2 || weight.shape[1] != f.taps() * f.padded_channels() || input.shape[1] != op.bound(input)[1]) {
     return op.fail("weight does not fit an input of shape {} in {} groups", input.shape, groups);
   }
   return convolve(op, input, weight, bias, f, out);

@@ -43,6 +43,8 @@ struct Filter {
   std::optional<Number> low{};
   std::optional<Number> high{};
 
+  /// The weight can be used as the program stores it.
+  bool lies_well() const { return !axes[1].is_transposed && (channels == 1 || (taps() == 1 && channels % 4 == 0)); }
   bool sees_one_channel() const { return channels == 1 && !is_rearranged; }
   std::int64_t taps() const { return axes[0].kernel * axes[1].kernel; }
   std::int64_t padded_channels() const { return (channels + 3) / 4 * 4; }
