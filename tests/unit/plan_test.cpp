@@ -150,6 +150,41 @@ TEST(Plan, a_prepacked_buffer_that_is_written_is_state_of_its_own) {
   EXPECT_EQ(count(**plan, BufferRole::state), 1U);
 }
 
+TEST(Plan, computes_once_what_depends_on_constants_alone) {
+  GraphBuilder b;
+  const auto x = b.input(b.tensor(DType::f32, {64}));
+  const auto a = b.constant(DType::f32, {64}, "a");
+  const auto sum = b.add(b.add(a, b.constant(DType::f32, {64}, "b"), {64}), a, {64});
+  b.output(b.add(x, sum, {64}));
+  const auto plan = make(b);
+  ASSERT_TRUE(plan) << plan.error().message;
+  // The last sum at load stays; its sources and the first one are needed only there.
+  EXPECT_EQ(count(**plan, BufferRole::constant), 1U);
+  EXPECT_EQ(count(**plan, BufferRole::loading), 3U);
+  EXPECT_EQ((*plan)->layout().max_dispatches, 1U);
+  Stepper stepper(*plan);
+  ASSERT_TRUE(stepper.update());
+  EXPECT_EQ(stepper.dispatches().size(), 1U);
+  const auto preparation = Stepper::preparation(*plan);
+  ASSERT_TRUE(preparation);
+  ASSERT_EQ(preparation->size(), 2U);
+  EXPECT_EQ(preparation->back().bindings[2], stepper.dispatches()[0]->bindings[1]) << "what a call reads";
+}
+
+TEST(Plan, computes_in_every_call_what_is_returned_or_written_again) {
+  GraphBuilder b;
+  const auto a = b.constant(DType::f32, {64}, "a");
+  const auto state = b.constant(DType::f32, {64}, "state");
+  b.output(b.add(a, a, {64}));
+  b.output(b.add(state, a, {64}));
+  b.op("aten.add.Tensor", {state, b.input(b.tensor(DType::f32, {64})), b.integer(1), state});
+  const auto plan = make(b);
+  ASSERT_TRUE(plan) << plan.error().message;
+  const auto preparation = Stepper::preparation(*plan);
+  ASSERT_TRUE(preparation);
+  EXPECT_TRUE(preparation->empty());
+}
+
 TEST(Plan, reuses_slots_by_liveness) {
   GraphBuilder b;
   auto v = b.input(b.tensor(DType::f32, {1000}));
