@@ -2,7 +2,6 @@
 // positions: a decode step and a prompt of 128, against three plain kernels and a copy of the keys and values.
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -79,12 +78,7 @@ void attention(Report& report, const Model& model, std::uint32_t rows, std::uint
   auto& device = *executor.model().device();
   const auto dispatches = executor.stepper().dispatches().subspan(1);
   std::deque<RawDispatch> ours;
-  for (const auto* d : dispatches) {
-    std::vector<WGPUBuffer> buffers;
-    buffers.reserve(d->binding_count);
-    for (std::uint32_t i = 0; i < d->binding_count; ++i) buffers.push_back(executor.buffer(d->bindings[i]));
-    ours.emplace_back(device, executor.stepper().plan().layout().pipelines[d->pipeline], buffers, d->grid, d->params);
-  }
+  for (const auto* d : dispatches) ours.emplace_back(executor, *d);
   const auto* first = dispatches.front();
   const WGPUBuffer query = executor.buffer(first->bindings[0]);
   const WGPUBuffer key = executor.buffer(first->bindings[1]);
@@ -141,27 +135,22 @@ void attention(Report& report, const Model& model, std::uint32_t rows, std::uint
 
 int run(int argc, char** argv) {
   CLI::App app{"Measures attention against references in the same run."};
-  std::string json;
-  std::string selector;
-  int rounds = 15;
-  app.add_option("--json", json, "Write one record per figure to this file");
-  app.add_option("--device", selector, "Which adapter: an index, a kind or a part of its name");
-  app.add_option("--rounds", rounds, "Rounds of each comparison")->check(CLI::Range(3, 1000));
+  BenchOptions options{.json = {}, .device = {}, .rounds = 15};
+  options.add_to(app);
   CLI11_PARSE(app, argc, argv);
 
-  const auto device = must(Device::open(selector));
+  const auto device = must(Device::open(options.device));
   const auto path = (std::filesystem::temp_directory_path() / fmt::format("nibble-bench-{}.pte", ::getpid())).string();
   write_program(path);
   Report report(device.info().name);
   {
     const auto model = must(Model::load(device, path));
     for (std::uint32_t keys : {128U, 2048U}) {
-      for (std::uint32_t rows : {1U, 128U}) attention(report, model, rows, keys, rounds);
+      for (std::uint32_t rows : {1U, 128U}) attention(report, model, rows, keys, options.rounds);
     }
   }
   std::filesystem::remove(path);
-  report.print();
-  if (!json.empty() && !report.write_json(json)) die("cannot write " + json);
+  report.finish(options.json);
   return 0;
 }
 

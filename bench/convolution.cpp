@@ -2,7 +2,6 @@
 // multiplications (or a copy of as many bytes, where filters see one channel) and beside the first rung.
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -58,12 +57,7 @@ class Program {
     must(session_->set_inputs(given));
     const HostOutput to{.dtype = DType::f32, .data = out.data(), .bytes = out.size() * 4};
     must(session_->execute({&to, 1}));
-    for (const auto* d : executor().stepper().dispatches()) {
-      std::vector<WGPUBuffer> buffers;
-      for (std::uint32_t i = 0; i < d->binding_count; ++i) buffers.push_back(executor().buffer(d->bindings[i]));
-      dispatches_.emplace_back(this->device(), executor().stepper().plan().layout().pipelines[d->pipeline], buffers,
-                               d->grid, d->params);
-    }
+    for (const auto* d : executor().stepper().dispatches()) dispatches_.emplace_back(executor(), *d);
   }
 
   void run() { run_in_order(device(), dispatches_); }
@@ -157,25 +151,20 @@ void measure(Report& report, const Device& device, const Case& c, int rounds) {
 
 int run(int argc, char** argv) {
   CLI::App app{"Measures convolutions against references in the same run."};
-  std::string json;
-  std::string selector;
-  int rounds = 5;
-  app.add_option("--json", json, "Write one record per figure to this file");
-  app.add_option("--device", selector, "Which adapter: an index, a kind or a part of its name");
-  app.add_option("--rounds", rounds, "Rounds of each comparison")->check(CLI::Range(3, 1000));
+  BenchOptions options{.json = {}, .device = {}, .rounds = 5};
+  options.add_to(app);
   CLI11_PARSE(app, argc, argv);
 
-  const auto device = must(Device::open(selector));
+  const auto device = must(Device::open(options.device));
   Report report(device.info().name);
   for (const auto& [size, channels] : {std::pair{56U, 64U}, std::pair{28U, 128U}, std::pair{14U, 256U}}) {
-    measure(report, device, {size, channels, 3, 1}, rounds);
-    measure(report, device, {size, channels, 1, 1}, rounds);
-    measure(report, device, {size, channels, 3, 2}, rounds);
-    measure(report, device, {size, channels, 3, 1, true}, rounds);
-    measure(report, device, {size, channels, 3, 2, true}, rounds);
+    measure(report, device, {size, channels, 3, 1}, options.rounds);
+    measure(report, device, {size, channels, 1, 1}, options.rounds);
+    measure(report, device, {size, channels, 3, 2}, options.rounds);
+    measure(report, device, {size, channels, 3, 1, true}, options.rounds);
+    measure(report, device, {size, channels, 3, 2, true}, options.rounds);
   }
-  report.print();
-  if (!json.empty() && !report.write_json(json)) die("cannot write " + json);
+  report.finish(options.json);
   return 0;
 }
 

@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -76,9 +75,8 @@ void kernels(Report& report, const Model& model, std::uint32_t count, int rounds
   auto& executor = *Internals::of(call.session)->executor;
   auto& device = *executor.model().device();
   const Dispatch& d = *executor.stepper().dispatches().front();
-  std::vector<WGPUBuffer> buffers;
-  for (std::uint32_t i = 0; i < d.binding_count; ++i) buffers.push_back(executor.buffer(d.bindings[i]));
-  RawDispatch ours(device, executor.stepper().plan().layout().pipelines[d.pipeline], buffers, d.grid, d.params);
+  const auto buffers = buffers_of(executor, d);
+  RawDispatch ours(executor, d);
 
   const auto grid = [](std::uint32_t threads) {
     const std::uint32_t groups = (threads + 63) / 64;
@@ -169,19 +167,15 @@ void loads(Report& report, const std::string& self, const std::string& path, con
 
 int run(int argc, char** argv) {
   CLI::App app{"Measures the 4-bit embedding against references in the same run."};
-  std::string json;
-  std::string selector;
+  BenchOptions options{.json = {}, .device = {}, .rounds = 15};
   std::string load;
   std::string load_plain_path;
-  int rounds = 15;
-  app.add_option("--json", json, "Write one record per figure to this file");
-  app.add_option("--device", selector, "Which adapter: an index, a kind or a part of its name");
-  app.add_option("--rounds", rounds, "Rounds of each comparison")->check(CLI::Range(3, 1000));
+  options.add_to(app);
   app.add_option("--load", load, "Load this program, print seconds and peak")->group("");
   app.add_option("--load-plain", load_plain_path, "Read and upload this file, print seconds and peak")->group("");
   CLI11_PARSE(app, argc, argv);
 
-  const auto device = must(Device::open(selector));
+  const auto device = must(Device::open(options.device));
   if (!load.empty()) {
     std::optional<Model> model;
     measure_load([&] { model = must(Model::load(device, load)); });
@@ -196,13 +190,12 @@ int run(int argc, char** argv) {
   Report report(device.info().name);
   {
     const auto model = must(Model::load(device, path));
-    for (std::uint32_t count : {1U, 128U, 2048U}) kernels(report, model, count, rounds);
-    whole_call(report, model, rounds * 20);
+    for (std::uint32_t count : {1U, 128U, 2048U}) kernels(report, model, count, options.rounds);
+    whole_call(report, model, options.rounds * 20);
   }
-  loads(report, argv[0], path, selector, std::max(3, rounds / 3));
+  loads(report, argv[0], path, options.device, std::max(3, options.rounds / 3));
   std::filesystem::remove(path);
-  report.print();
-  if (!json.empty() && !report.write_json(json)) die("cannot write " + json);
+  report.finish(options.json);
   return 0;
 }
 

@@ -13,6 +13,13 @@ void die(const std::string& message) {
   std::exit(1);
 }
 
+void BenchOptions::add_to(CLI::App& app) {
+  app.add_option("--json", json, "Write one record per figure to this file");
+  app.add_option("--device", device, "Which adapter: an index, a kind or a part of its name");
+  app.add_option("--rounds", rounds, "Rounds of each comparison; fewer where a round is long")
+      ->check(CLI::Range(3, 1000));
+}
+
 void Report::add(std::string name, double value, double reference, std::string unit, std::string goal) {
   records_.push_back(
       {std::move(name), adapter_, value, reference, value / reference, std::move(unit), std::move(goal)});
@@ -40,6 +47,11 @@ bool Report::write_json(const std::string& path) const {
   std::ofstream file(path);
   file << list.dump(2) << "\n";
   return file.good();
+}
+
+void Report::finish(const std::string& json) const {
+  print();
+  if (!json.empty() && !write_json(json)) die("cannot write " + json);
 }
 
 std::vector<double> alternate(const std::vector<std::function<void()>>& candidates, int rounds, int warm_up) {
@@ -85,6 +97,16 @@ RawDispatch::RawDispatch(gpu::Device& device, PipelineDesc desc, std::vector<WGP
   group.entries = entries.data();
   group_ = gpu::BindGroup(gpu::wgpu().DeviceCreateBindGroup(device_.handle(), &group));
   must(scope.close("making a benchmark's dispatch"));
+}
+
+RawDispatch::RawDispatch(gpu::Executor& executor, const Dispatch& dispatch)
+    : RawDispatch(*executor.model().device(), executor.stepper().plan().layout().pipelines[dispatch.pipeline],
+                  buffers_of(executor, dispatch), dispatch.grid, dispatch.params) {}
+
+std::vector<WGPUBuffer> buffers_of(const gpu::Executor& executor, const Dispatch& dispatch) {
+  std::vector<WGPUBuffer> buffers;
+  for (auto id : std::span(dispatch.bindings).first(dispatch.binding_count)) buffers.push_back(executor.buffer(id));
+  return buffers;
 }
 
 void RawDispatch::encode(WGPUCommandEncoder encoder) const {

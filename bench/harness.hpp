@@ -1,16 +1,25 @@
 // Timing with a reference: things that are compared run alternately, in one process, on one device.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <deque>
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "gpu/device.hpp"
-#include "gpu/readback.hpp"
+#include "gpu/executor.hpp"
 #include "plan/plan.hpp"
 
 namespace nibble::bench {
+
+/// What every benchmark can be told.
+struct BenchOptions {
+  std::string json;
+  std::string device;
+  int rounds = 0;
+
+  void add_to(CLI::App& app);
+};
 
 /// One figure: `value` and `reference` in the same unit, and what `value` may be at most (as a ratio).
 struct Record {
@@ -27,10 +36,13 @@ class Report {
  public:
   explicit Report(std::string adapter) : adapter_(std::move(adapter)) {}
   void add(std::string name, double value, double reference, std::string unit, std::string goal);
+  /// Prints the figures, and writes them to a file if there is a path.
+  void finish(const std::string& json) const;
+
+ private:
   void print() const;
   bool write_json(const std::string& path) const;
 
- private:
   std::string adapter_;
   std::vector<Record> records_;
 };
@@ -43,6 +55,8 @@ class RawDispatch {
  public:
   RawDispatch(gpu::Device& device, PipelineDesc desc, std::vector<WGPUBuffer> buffers,
               std::array<std::uint32_t, 3> grid, std::span<const std::byte> params);
+  /// A dispatch of the executor's last call, on its own buffers.
+  RawDispatch(gpu::Executor& executor, const Dispatch& dispatch);
   void run() const;
   /// As run(), and reads the first `bytes` bytes of buffer `index` back into `to`.
   void run_and_read(std::size_t index, std::uint64_t bytes, std::byte* to);
@@ -59,6 +73,9 @@ class RawDispatch {
   gpu::BindGroup group_;
   gpu::Readback readback_;
 };
+
+/// The buffers of a dispatch.
+std::vector<WGPUBuffer> buffers_of(const gpu::Executor& executor, const Dispatch& dispatch);
 
 /// Several dispatches, one after the other, in one submission.
 void run_in_order(gpu::Device& device, const std::deque<RawDispatch>& dispatches);

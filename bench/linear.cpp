@@ -1,7 +1,6 @@
 // The 4-bit linear at the shapes of Llama 3.2 1B: its kernel beside a copy of the weights and beside the first rung.
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -59,9 +58,8 @@ void measure(Report& report, const Model& model, Shape2 shape, std::uint32_t row
   auto& executor = *Internals::of(session)->executor;
   auto& device = *executor.model().device();
   const Dispatch& d = *executor.stepper().dispatches().front();
-  std::vector<WGPUBuffer> buffers;
-  for (std::uint32_t i = 0; i < d.binding_count; ++i) buffers.push_back(executor.buffer(d.bindings[i]));
-  RawDispatch ours(device, executor.stepper().plan().layout().pipelines[d.pipeline], buffers, d.grid, d.params);
+  const auto buffers = buffers_of(executor, d);
+  RawDispatch ours(executor, d);
 
   const bool is_tile = rows > 8;
   const std::array<std::uint32_t, 4> rung_params{rows, shape.depth, shape.columns, kGroup};
@@ -98,28 +96,22 @@ void measure(Report& report, const Model& model, Shape2 shape, std::uint32_t row
 
 int run(int argc, char** argv) {
   CLI::App app{"Measures the 4-bit linear against references in the same run."};
-  std::string json;
-  std::string selector;
-  int rounds = 7;
-  app.add_option("--json", json, "Write one record per figure to this file");
-  app.add_option("--device", selector, "Which adapter: an index, a kind or a part of its name");
-  app.add_option("--rounds", rounds, "Rounds of each comparison; a third of them for many rows")
-      ->check(CLI::Range(3, 1000));
+  BenchOptions options{.json = {}, .device = {}, .rounds = 7};
+  options.add_to(app);
   CLI11_PARSE(app, argc, argv);
 
-  const auto device = must(Device::open(selector));
+  const auto device = must(Device::open(options.device));
   const auto path = (std::filesystem::temp_directory_path() / fmt::format("nibble-bench-{}.pte", ::getpid())).string();
   Report report(device.info().name);
   for (const Shape2 shape : {Shape2{2048, 2048}, Shape2{2048, 512}, Shape2{2048, 8192}, Shape2{8192, 2048}}) {
     write_program(path, shape);
     const auto model = must(Model::load(device, path));
     for (const std::uint32_t rows : {1U, 8U, kMostRows}) {
-      measure(report, model, shape, rows, rows == kMostRows ? std::max(1, rounds / 3) : rounds);
+      measure(report, model, shape, rows, rows == kMostRows ? std::max(1, options.rounds / 3) : options.rounds);
     }
   }
   std::filesystem::remove(path);
-  report.print();
-  if (!json.empty() && !report.write_json(json)) die("cannot write " + json);
+  report.finish(options.json);
   return 0;
 }
 

@@ -1,6 +1,5 @@
 // Whole language models at the shape of Llama 3.2 1B: a decode step, a prompt of 127, planning a step, a load. Programs
 // come from bench/llm/export_llama.py.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <limits>
@@ -144,28 +143,23 @@ void measure(Report& report, const Device& device, const std::string& self, cons
 
 int run(int argc, char** argv) {
   CLI::App app{"Measures language models against references in the same run."};
-  std::string json;
-  std::string selector;
+  BenchOptions options{.json = {}, .device = {}, .rounds = 9};
   std::string load;
   std::vector<std::string> programs;
-  int rounds = 9;
   app.add_option("programs", programs, "Programs of bench/llm/export_llama.py (.pte)");
-  app.add_option("--json", json, "Write one record per figure to this file");
-  app.add_option("--device", selector, "Which adapter: an index, a kind or a part of its name");
-  app.add_option("--rounds", rounds, "Rounds of each comparison")->check(CLI::Range(3, 1000));
+  options.add_to(app);
   app.add_option("--load", load, "Load this program, print seconds and peak")->group("");
   CLI11_PARSE(app, argc, argv);
 
-  const auto device = must(Device::open(selector));
+  const auto device = must(Device::open(options.device));
   if (!load.empty()) {
     std::optional<Session> session;
     measure_load([&] { session = must(must(Model::load(device, load)).session()); });
     return 0;
   }
   Report report(device.info().name);
-  for (const auto& path : programs) measure(report, device, argv[0], path, selector, rounds);
-  report.print();
-  if (!json.empty() && !report.write_json(json)) die("cannot write " + json);
+  for (const auto& path : programs) measure(report, device, argv[0], path, options.device, options.rounds);
+  report.finish(options.json);
   return 0;
 }
 
