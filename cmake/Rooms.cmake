@@ -10,16 +10,22 @@ function(nibble_room name)
   target_link_libraries(nibble_${name} PRIVATE nibble_fmt ${ARG_LIBRARIES})
   nibble_warnings(nibble_${name})
   target_compile_options(nibble_${name} PRIVATE -fno-exceptions)
-  nibble_precompile(nibble_${name})
+  nibble_together(nibble_${name})
 endfunction()
 
-# Precompiles what nearly every file includes. Only where NIBBLE_PCH is on: the other builds show what a file forgot.
-function(nibble_precompile target)
-  if(NIBBLE_PCH)
-    target_precompile_headers(${target} PRIVATE
-      <algorithm> <array> <cstdint> <functional> <map> <memory> <optional> <span> <string> <string_view> <unordered_map>
-      <utility> <variant> <vector> <fmt/format.h> ${ARGN})
+# Compiles the files of each folder as one, because most of a file's time goes to headers. So names in the anonymous
+# namespaces of a folder differ. A build with NIBBLE_UNITY off, as the preset `debug`, shows what a file forgot to include.
+function(nibble_together target)
+  if(NOT NIBBLE_UNITY)
+    return()
   endif()
+  get_target_property(sources ${target} SOURCES)
+  foreach(source IN LISTS sources)
+    get_filename_component(folder "${source}" DIRECTORY)
+    get_filename_component(folder "${folder}" NAME)
+    set_source_files_properties("${source}" PROPERTIES UNITY_GROUP "${folder}")
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 endfunction()
 
 # Lets a target include the named rooms, and no others. The public API is built on the rooms: who does not see `api`

@@ -12,7 +12,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-from compile_wasm import DEFINES, NATIVE_ONLY, system_headers
 from ninja_file import escape, run_ninja
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -24,9 +23,11 @@ PYTHON = Path(sys.prefix) / "bin" / "python3"
 
 # The room `web` is compiled here only. What prints plans for people stays at home.
 ROOMS = ("graph", "program", "plan", "ops", "boundary", "web")
-LEFT_OUT = (*NATIVE_ONLY, "src/plan/print.cpp")
+# Memory mapping is the host's business, too: a browser reads ranges instead.
+LEFT_OUT = ("src/program/mapped_file.cpp", "src/plan/print.cpp")
 SCHEMAS = ("backends/vulkan/serialization/schema.fbs", "schema/scalar_type.fbs", "schema/program.fbs")
 COMPILE = "-target wasm32-wasi -std=c++23 -Oz -g0 -flto -fno-exceptions -fno-rtti -Wall -Wextra -Werror -Wshadow"
+DEFINES = "-DFMT_HEADER_ONLY -DFMT_EXCEPTIONS=0"
 # With a fixed separator, {fmt} does without std::locale, which is as large as the planner; and no message has long
 # doubles or numbers of 128 bits.
 SMALL = "-DFMT_STATIC_THOUSANDS_SEPARATOR=44 -DFMT_USE_INT128=0 -DFMT_USE_LONG_DOUBLE=0"
@@ -50,6 +51,30 @@ def build_line(
     line += f" | {paths(implicit)}" if implicit else ""
     line += f" || {paths(order)}" if order else ""
     return [line, *(f"  {name} = {value}" for name, value in variables.items())]
+
+
+def system_headers(folder: Path) -> Path:
+    """A folder with just the header-only libraries: the rest of /usr/include is for the host."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("fmt", "flatbuffers"):
+        if not (folder / name).exists():
+            (folder / name).symlink_to(Path("/usr/include") / name)
+    return folder
+
+
+def together(folder: Path) -> list[tuple[str, Path]]:
+    """A file for each folder of the rooms that includes all of its sources, as in the native build; and the room."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made = []
+    for room in ROOMS:
+        sources = sorted((ROOT / "src" / room).rglob("*.cpp"))
+        for part in sorted({path.parent for path in sources}):
+            names = [path.relative_to(ROOT) for path in sources if path.parent == part]
+            text = "".join(f'#include "{ROOT / name}"\n' for name in names if str(name) not in LEFT_OUT)
+            made.append((room, folder / f"{'-'.join(part.relative_to(ROOT / 'src').parts)}.cpp"))
+            if not made[-1][1].exists() or made[-1][1].read_text() != text:
+                made[-1][1].write_text(text)
+    return made
 
 
 def view(folder: Path) -> Path:
@@ -113,12 +138,8 @@ def wasm_lines() -> list[str]:
         "  description = $out",
     ]
     objects = []
-    for source in (path for room in ROOMS for path in sorted((ROOT / "src" / room).rglob("*.cpp"))):
-        name = str(source.relative_to(ROOT))
-        if name in LEFT_OUT:
-            continue
-        objects.append(OUTPUT / "objects" / f"{name.replace('/', '-')}.o")
-        room = source.relative_to(ROOT / "src").parts[0]
+    for room, source in together(OUTPUT / "together"):
+        objects.append(OUTPUT / "objects" / f"{source.stem}.o")
         lines += build_line([objects[-1]], "compile", [source], order=headers, includes=quote(f"-I{generated / room}"))
     return lines + build_line([OUTPUT / "nibble.wasm"], "link", objects)
 

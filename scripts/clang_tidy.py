@@ -35,14 +35,16 @@ def main() -> int:
     lines = [f"rule tidy\n  command = {command}\n  description = $in"]
     for entry in json.loads((build / "compile_commands.json").read_text()):
         source = Path(entry["file"])
-        if not source.is_relative_to(root / "src"):
+        # Files that are compiled together are looked at together.
+        base = build if source.is_relative_to(build / "src") else root
+        if not source.is_relative_to(base / "src"):
             continue
         words = shlex.split(entry["command"])
         # Headers of the system and of wheels change only with their packages.
         headers = {str((build / name).resolve()) for name in recorded.get(words[words.index("-o") + 1], [])}
         folders = (f"{root}/src/", f"{root}/include/", f"{build}/generated/options/")
-        ours = sorted(name for name in headers if name.startswith(folders))
-        stamp = str(source.relative_to(root)).replace("/", "-") + ".ok"
+        ours = sorted(name for name in headers if name.startswith(folders) and name != str(source))
+        stamp = str(source.relative_to(base)).replace("/", "-") + ".ok"
         inputs = " ".join(escape(name) for name in [*ours, str(root / ".clang-tidy")])
         lines.append(f"build {escape(stamp)}: tidy {escape(str(source))} | {inputs}")
     return run_ninja(output, lines)

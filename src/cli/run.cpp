@@ -10,6 +10,8 @@
 namespace nibble::cli {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 constexpr std::size_t kShownValues = 8;
 
 /// GPU time of all dispatches of one op with one kernel.
@@ -82,7 +84,6 @@ std::string print_outputs(const std::vector<Array>& outputs) {
 
 std::string print_json(const Device& device, const HostOutputs& outputs, const RunResult& result,
                        const RunOptions& options) {
-  using Json = nlohmann::ordered_json;
   Json json = {{"device", device.info().name}, {"outputs", Json::array()}, {"call_ms", result.call_ms}};
   for (std::size_t i = 0; i < outputs.arrays.size(); ++i) {
     const auto& array = outputs.arrays[i];

@@ -7,9 +7,9 @@ namespace nibble {
 namespace {
 
 /// Assigns slots so that lifetimes in one slot do not overlap.
-class Slots {
+class MemorySlots {
  public:
-  explicit Slots(Layout& layout) : layout_(layout) {}
+  explicit MemorySlots(Layout& layout) : layout_(layout) {}
 
   BufferId take(std::uint64_t bytes, std::int32_t first, std::int32_t last) {
     // The smallest free slot that is large enough; else the largest free one, grown; else a new one.
@@ -129,7 +129,7 @@ Status assign_buffers(const Graph& graph, std::span<const Operands> operands, co
   std::ranges::sort(claims, [](const Claim& a, const Claim& b) {
     return a.first != b.first ? a.first < b.first : a.bytes > b.bytes;
   });
-  Slots slots(layout);
+  MemorySlots slots(layout);
   for (const auto& c : claims) {
     if (c.bytes > limits.max_buffer_size || c.bytes > limits.max_storage_binding_size) {
       return fail(ErrorCode::unsupported,

@@ -8,6 +8,7 @@ What is there already, from the same source and the same packages, is left alone
 import argparse
 import contextlib
 import functools
+import gc
 import hashlib
 import importlib.metadata
 import inspect
@@ -51,6 +52,16 @@ def key_of(case) -> str:
     return hashlib.sha256("\n".join(made_from).encode()).hexdigest()
 
 
+class CallableType(type):
+    """Stands for collections.abc.Callable where that is only asked for the type of some function."""
+
+    def __instancecheck__(cls, value) -> bool:
+        return callable(value)
+
+    def __getitem__(cls, _):
+        return cls
+
+
 @functools.cache
 def prepare_once() -> None:
     """Keeps the exporter from doing for every program what it needs to do once: it takes seconds, half of all."""
@@ -61,9 +72,15 @@ def prepare_once() -> None:
     for entry in fusable_patterns.values():
         if entry.get_graphs_fn:
             entry.get_graphs_fn = functools.cache(entry.get_graphs_fn)
+    # Registers a dozen functions for each of hundreds of operators, three times a program, and works out every time
+    # what the types in two signatures mean.
+    torch._ops.Callable = CallableType("Callable", (), {})
     # Looks up all operators there are, dozens of times a program. All are registered by the first export's imports.
     exporter()
     torch._export.utils._materialize_cpp_cia_ops = functools.cache(torch._export.utils._materialize_cpp_cia_ops)
+    # Graphs are many small objects: looking for garbage among all modules, again and again, is a quarter of the time.
+    gc.freeze()
+    gc.set_threshold(100_000, 50, 100)
 
 
 @functools.cache

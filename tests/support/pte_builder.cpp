@@ -11,7 +11,7 @@ namespace et = executorch_flatbuffer;
 
 namespace {
 
-constexpr std::size_t kHeaderBytes = 32;
+constexpr std::size_t kPteHeaderBytes = 32;
 
 int scalar_type(DType dtype, bool wide_ints) {
   switch (dtype) {
@@ -97,7 +97,7 @@ flatbuffers::Offset<et::ExecutionPlan> write_method(flatbuffers::FlatBufferBuild
 }
 
 template <class T>
-void store(Bytes& bytes, std::size_t offset, T value) {
+void put(Bytes& bytes, std::size_t offset, T value) {
   std::memcpy(bytes.data() + offset, &value, sizeof(T));
 }
 
@@ -180,10 +180,10 @@ Bytes write_pte(const Pte& pte) {
   // The header stands between the FlatBuffer's identifier and the rest, so the root moves by its size.
   std::uint32_t root = 0;
   std::memcpy(&root, file.data(), sizeof(root));
-  file.insert(file.begin() + 8, kHeaderBytes, std::byte{0});
-  store(file, 0, static_cast<std::uint32_t>(root + kHeaderBytes));
+  file.insert(file.begin() + 8, kPteHeaderBytes, std::byte{0});
+  put(file, 0, static_cast<std::uint32_t>(root + kPteHeaderBytes));
   std::memcpy(file.data() + 8, "eh00", 4);
-  store(file, 12, static_cast<std::uint32_t>(kHeaderBytes));
+  put(file, 12, static_cast<std::uint32_t>(kPteHeaderBytes));
   store<std::uint64_t>(file, 16, file.size());
   pad_to_16(file);
   store<std::uint64_t>(file, 24, data.empty() ? 0 : file.size());

@@ -11,13 +11,13 @@ namespace {
 using test::GraphBuilder;
 
 /// One op on one f32 input. `arguments` are those between self and out.
-struct OneOp {
+struct Move {
   GraphBuilder b;
   std::string name;
 
-  OneOp(std::string op, Shape shape) : name(std::move(op)) { b.input(b.tensor(DType::f32, shape)); }
+  Move(std::string op, Shape shape) : name(std::move(op)) { b.input(b.tensor(DType::f32, shape)); }
 
-  OneOp& on(std::vector<ValueId> arguments, Shape out, DType dtype = DType::f32) {
+  Move& on(std::vector<ValueId> arguments, Shape out, DType dtype = DType::f32) {
     arguments.insert(arguments.begin(), b.graph.inputs.front());
     arguments.push_back(b.tensor(dtype, out));
     b.output(arguments.back());
@@ -47,7 +47,7 @@ Called call(const GraphBuilder& b, Shape live) {
 }
 
 Called slice(std::int64_t start, std::int64_t end, std::int64_t step, std::int64_t live) {
-  OneOp op("aten.slice_copy.Tensor", {9, 3});
+  Move op("aten.slice_copy.Tensor", {9, 3});
   auto& b = op.b;
   op.on({b.integer(0), b.integer(start), b.integer(end), b.integer(step)}, {9, 3});
   return call(b, {live, 3});
@@ -68,20 +68,20 @@ TEST(Move, slices_wrap_and_clamp_at_the_live_size) {
 }
 
 TEST(Move, bad_slices_are_named) {
-  OneOp op("aten.slice_copy.Tensor", {9});
+  Move op("aten.slice_copy.Tensor", {9});
   auto& b = op.b;
   op.on({b.integer(0), b.null(), b.null(), b.integer(0)}, {9});
   EXPECT_EQ(op.error(), "aten.slice_copy.Tensor: step is 0, but it must be at least 1");
-  OneOp scalar("aten.slice_copy.Tensor", {});
+  Move scalar("aten.slice_copy.Tensor", {});
   scalar.on({scalar.b.integer(0), scalar.b.null(), scalar.b.null(), scalar.b.integer(1)}, {});
   EXPECT_EQ(scalar.error(), "aten.slice_copy.Tensor: self must have a dimension to slice, but it is a scalar");
-  OneOp other("aten.slice_copy.Tensor", {9});
+  Move other("aten.slice_copy.Tensor", {9});
   other.on({other.b.integer(0), other.b.null(), other.b.null(), other.b.integer(1)}, {9}, DType::i32);
   EXPECT_EQ(other.error(), "aten.slice_copy.Tensor: self is float32, but the output is int32");
 }
 
 TEST(Move, select_names_an_index_past_the_live_end) {
-  OneOp op("aten.select_copy.int", {4, 6});
+  Move op("aten.select_copy.int", {4, 6});
   op.on({op.b.integer(-1), op.b.integer(-5)}, {4});
   EXPECT_EQ(call(op.b, {4, 5}).shape, (Shape{4}));
   const auto plan = make(op.b);
@@ -95,34 +95,34 @@ TEST(Move, select_names_an_index_past_the_live_end) {
 }
 
 TEST(Move, bad_permutations_are_named) {
-  OneOp op("aten.permute_copy.default", {2, 3, 4});
+  Move op("aten.permute_copy.default", {2, 3, 4});
   op.on({op.b.ints({0, 2, -1})}, {2, 4, 3});
   EXPECT_EQ(op.error(), "aten.permute_copy.default: dims names dimension 2 twice");
-  OneOp few("aten.permute_copy.default", {2, 3, 4});
+  Move few("aten.permute_copy.default", {2, 3, 4});
   few.on({few.b.ints({0, 2})}, {2, 4, 3});
   EXPECT_EQ(few.error(), "aten.permute_copy.default: dims has 2 entries, but self has 3 dimensions");
-  OneOp far("aten.transpose_copy.int", {2, 3});
+  Move far("aten.transpose_copy.int", {2, 3});
   far.on({far.b.integer(0), far.b.integer(2)}, {3, 2});
   EXPECT_EQ(far.error(), "aten.transpose_copy.int: dim1 is 2, but the tensor has 2 dimensions");
-  OneOp deep("aten.t_copy.default", {2, 3, 4});
+  Move deep("aten.t_copy.default", {2, 3, 4});
   deep.on({}, {2, 3, 4});
   EXPECT_EQ(deep.error(), "aten.t_copy.default: self must have at most 2 dimensions, but its shape is [2, 3, 4]");
 }
 
 TEST(Move, shapes_that_cannot_be_expanded_are_named) {
-  OneOp op("aten.expand_copy.default", {3, 2});
+  Move op("aten.expand_copy.default", {3, 2});
   op.on({op.b.ints({3, 4}), op.b.boolean(false)}, {3, 4});
   EXPECT_EQ(op.error(), "aten.expand_copy.default: size[1] is 4, but a self of shape [3, 2] cannot be expanded to it");
-  OneOp few("aten.expand_copy.default", {3, 2});
+  Move few("aten.expand_copy.default", {3, 2});
   few.on({few.b.ints({3}), few.b.boolean(false)}, {3, 2});
   EXPECT_EQ(few.error(), "aten.expand_copy.default: size has 1 entries, but self has 2 dimensions");
-  OneOp minus("aten.repeat.default", {3});
+  Move minus("aten.repeat.default", {3});
   minus.on({minus.b.ints({-1})}, {3});
   EXPECT_EQ(minus.error(), "aten.repeat.default: repeats[0] is -1, but it must be from 0 to 4294967295");
 }
 
 TEST(Move, tiling_every_dimension_of_the_highest_rank_is_one_dispatch) {
-  OneOp op("aten.repeat.default", {2, 2, 2, 2, 2, 2, 2, 2});
+  Move op("aten.repeat.default", {2, 2, 2, 2, 2, 2, 2, 2});
   op.on({op.b.ints({2, 3, 2, 3, 2, 3, 2, 3})}, {4, 6, 4, 6, 4, 6, 4, 6});
   const auto called = call(op.b, {2, 2, 2, 2, 2, 2, 2, 2});
   EXPECT_EQ(called.shape, (Shape{4, 6, 4, 6, 4, 6, 4, 6}));

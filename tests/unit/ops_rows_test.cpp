@@ -80,8 +80,8 @@ GraphBuilder reduction(const std::string& name, Shape shape, ValueId (*dims)(Gra
   return b;
 }
 
-GraphBuilder qparams(Shape shape, IntList block, Shape result, std::string mapping = "ASYMMETRIC",
-                     std::int64_t most = 127) {
+GraphBuilder row_qparams(Shape shape, IntList block, Shape result, std::string mapping = "ASYMMETRIC",
+                         std::int64_t most = 127) {
   GraphBuilder b;
   const auto x = b.input(b.tensor(DType::f32, shape));
   const auto scale = b.tensor(DType::f32, result);
@@ -228,26 +228,26 @@ TEST(Extremes, give_places_as_int32) {
 }
 
 TEST(ChooseQparams, takes_one_dispatch_of_four_rows_a_group) {
-  auto b = qparams({1, 9, 64}, {1, 1, 64}, {1, 9});
+  auto b = row_qparams({1, 9, 64}, {1, 1, 64}, {1, 9});
   const auto all = dispatches(b, AdapterKind::discrete);
   ASSERT_EQ(all.size(), 1U);
   EXPECT_EQ(all[0]->grid[0], 3U);
 }
 
 TEST(ChooseQparams, names_wrong_arguments) {
-  auto mapping = qparams({4, 8}, {1, 8}, {4}, "DIAGONAL");
+  auto mapping = row_qparams({4, 8}, {1, 8}, {4}, "DIAGONAL");
   EXPECT_NE(error_of(mapping).find("torchao.choose_qparams_affine.default: mapping_type"), std::string::npos);
-  auto range = qparams({4, 8}, {1, 8}, {4}, "ASYMMETRIC", -128);
+  auto range = row_qparams({4, 8}, {1, 8}, {4}, "ASYMMETRIC", -128);
   EXPECT_EQ(error_of(range),
             "torchao.choose_qparams_affine.default: quant_min is -128, which is not below quant_max, -128");
-  auto wide = qparams({4, 8}, {1, 8}, {4}, "ASYMMETRIC", 255);
+  auto wide = row_qparams({4, 8}, {1, 8}, {4}, "ASYMMETRIC", 255);
   EXPECT_EQ(
       error_of(wide),
       "torchao.choose_qparams_affine.default: quant_min and quant_max are -128 and 255, but int8 is from -128 to 127");
-  auto part = qparams({4, 8}, {1, 3}, {4});
+  auto part = row_qparams({4, 8}, {1, 3}, {4});
   EXPECT_EQ(error_of(part),
             "torchao.choose_qparams_affine.default: block_size[1] is 3, which does not divide the size 8");
-  auto rank = qparams({4, 8}, {8}, {4});
+  auto rank = row_qparams({4, 8}, {8}, {4});
   EXPECT_EQ(error_of(rank),
             "torchao.choose_qparams_affine.default: block_size has 1 items, but input has 2 dimensions");
 }

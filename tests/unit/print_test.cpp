@@ -11,7 +11,7 @@ namespace {
 
 using test::GraphBuilder;
 
-std::shared_ptr<const Plan> make(const GraphBuilder& b, Options options = {}) {
+std::shared_ptr<const Plan> printed_plan(const GraphBuilder& b, Options options = {}) {
   auto plan = Plan::make(b.graph, {}, options, ops::registry());
   EXPECT_TRUE(plan) << plan.error().message;
   return plan ? *plan : nullptr;
@@ -38,7 +38,7 @@ TEST(Print, bytes_have_a_unit_that_fits) {
 }
 
 TEST(Print, a_dispatch_names_its_op_grid_and_buffers) {
-  const auto plan = make(embedding());
+  const auto plan = printed_plan(embedding());
   ASSERT_NE(plan, nullptr);
   Stepper stepper(plan);
   ASSERT_TRUE(stepper.update());
@@ -64,7 +64,7 @@ TEST(Print, a_dispatch_names_its_op_grid_and_buffers) {
 }
 
 TEST(Print, live_shapes_change_the_grid) {
-  const auto plan = make(embedding());
+  const auto plan = printed_plan(embedding());
   ASSERT_NE(plan, nullptr);
   Stepper stepper(plan);
   ASSERT_TRUE(stepper.set_shape(0, {0, 3}));
@@ -74,7 +74,7 @@ TEST(Print, live_shapes_change_the_grid) {
 }
 
 TEST(Print, every_shard_is_a_dispatch) {
-  const auto plan = make(embedding(), {.max_shard_bytes = 1600});
+  const auto plan = printed_plan(embedding(), {.max_shard_bytes = 1600});
   ASSERT_NE(plan, nullptr);
   Stepper stepper(plan);
   ASSERT_TRUE(stepper.update());
@@ -82,7 +82,7 @@ TEST(Print, every_shard_is_a_dispatch) {
 }
 
 TEST(Print, memory_is_counted_by_use) {
-  const auto plan = make(embedding());
+  const auto plan = printed_plan(embedding());
   ASSERT_NE(plan, nullptr);
   const MemoryUse use = measure_memory(*plan);
   EXPECT_EQ(use.constants, 3200U + 800U);
@@ -97,7 +97,7 @@ TEST(Print, memory_without_sharing_counts_every_tensor) {
   auto x = b.input(b.tensor(DType::f32, {64}));
   for (int i = 0; i < 4; ++i) x = b.add(x, x, {64});
   b.output(x);
-  const auto plan = make(b);
+  const auto plan = printed_plan(b);
   ASSERT_NE(plan, nullptr);
   const MemoryUse use = measure_memory(*plan);
   EXPECT_EQ(use.slots_unshared, 5U * 256);
@@ -110,7 +110,7 @@ TEST(Print, state_is_counted_apart_from_constants) {
   const auto x = b.input(b.tensor(DType::f32, {64}));
   b.op("aten.add.Tensor", {state, x, b.integer(1), state});
   b.output(state);
-  const auto plan = make(b);
+  const auto plan = printed_plan(b);
   ASSERT_NE(plan, nullptr);
   const MemoryUse use = measure_memory(*plan);
   EXPECT_EQ(use.states, 256U);

@@ -20,7 +20,7 @@ Bytes field(std::size_t offset, T value) {
 }
 
 template <class Find>
-Bytes forged(Find vector, std::uint32_t length) {
+Bytes forged_pte(Find vector, std::uint32_t length) {
   auto file = make_pte(embedding_blob());
   const void* target = vector(*et::GetProgram(file.data()));
   std::memcpy(const_cast<void*>(target), &length, sizeof(length));
@@ -61,13 +61,13 @@ Bytes shared_outputs() {
 
 PteTensor& input(Pte& pte) { return std::get<PteTensor>(pte.methods[0].values[0]); }
 
-struct BrokenBytes {
+struct BrokenFile {
   const char* name;
   Bytes (*make)();
   const char* message;
 };
 
-const BrokenBytes kBrokenBytes[] = {
+const BrokenFile kBrokenFiles[] = {
     {"empty", [] { return Bytes{}; }, "the program file is empty"},
     {"seven_bytes", [] { return Bytes(7); }, "has 7 bytes, too few"},
     {"a_zip_file", [] { return field(0, std::uint64_t{0x0000001404034b50}); },
@@ -89,17 +89,17 @@ const BrokenBytes kBrokenBytes[] = {
     {"cut_in_the_program", [] { return cut_at(16, -1); }, "but its header says that the program alone has"},
     {"cut_after_the_program", [] { return cut_at(16, 0); }, "bytes of segments follow byte"},
     {"cut_in_the_delegate", [] { return cut_at(24, 40); }, "bytes of segments follow byte"},
-    {"forged_methods_length", [] { return forged([](auto& p) { return p.execution_plan(); }, 1U << 28); },
+    {"forged_methods_length", [] { return forged_pte([](auto& p) { return p.execution_plan(); }, 1U << 28); },
      "not a valid FlatBuffer"},
-    {"forged_segments_length", [] { return forged([](auto& p) { return p.segments(); }, 0xffffffff); },
+    {"forged_segments_length", [] { return forged_pte([](auto& p) { return p.segments(); }, 0xffffffff); },
      "not a valid FlatBuffer"},
-    {"forged_named_length", [] { return forged([](auto& p) { return p.named_data(); }, 1000); },
+    {"forged_named_length", [] { return forged_pte([](auto& p) { return p.named_data(); }, 1000); },
      "not a valid FlatBuffer"},
     {"forged_values_length",
-     [] { return forged([](auto& p) { return p.execution_plan()->Get(0)->values(); }, 1U << 20); },
+     [] { return forged_pte([](auto& p) { return p.execution_plan()->Get(0)->values(); }, 1U << 20); },
      "not a valid FlatBuffer"},
     {"forged_inputs_length",
-     [] { return forged([](auto& p) { return p.execution_plan()->Get(0)->inputs(); }, 1U << 30); },
+     [] { return forged_pte([](auto& p) { return p.execution_plan()->Get(0)->inputs(); }, 1U << 30); },
      "not a valid FlatBuffer"},
     {"outputs_that_share_one_list", [] { return shared_outputs(); }, "add up to more than 8 times"},
 };
@@ -178,7 +178,7 @@ const BrokenProgram kBrokenPrograms[] = {
     {"column_major", [](Pte& p) { input(p).dim_order = {1, 0}; }, "is not stored row by row"},
 };
 
-class BrokenPteBytes : public testing::TestWithParam<BrokenBytes> {};
+class BrokenPteBytes : public testing::TestWithParam<BrokenFile> {};
 class BrokenPteProgram : public testing::TestWithParam<BrokenProgram> {};
 
 TEST_P(BrokenPteBytes, give_a_sentence) {
@@ -191,9 +191,9 @@ TEST_P(BrokenPteProgram, gives_a_sentence) {
   EXPECT_TRUE(fails_with(read_program(write_pte(pte)), GetParam().message));
 }
 
-const auto kName = [](const auto& param_info) { return std::string(param_info.param.name); };
-INSTANTIATE_TEST_SUITE_P(files, BrokenPteBytes, testing::ValuesIn(kBrokenBytes), kName);
-INSTANTIATE_TEST_SUITE_P(files, BrokenPteProgram, testing::ValuesIn(kBrokenPrograms), kName);
+const auto kPteName = [](const auto& param_info) { return std::string(param_info.param.name); };
+INSTANTIATE_TEST_SUITE_P(files, BrokenPteBytes, testing::ValuesIn(kBrokenFiles), kPteName);
+INSTANTIATE_TEST_SUITE_P(files, BrokenPteProgram, testing::ValuesIn(kBrokenPrograms), kPteName);
 
 Pte small_file() {
   auto pte = describe(every_kind_blob());

@@ -44,7 +44,7 @@ struct Attention {
 
 // On a CPU adapter a barrier is a context switch of every lane, and workgroup memory is just memory: threads work
 // alone.
-constexpr Variant kVariants[] = {
+constexpr Variant kAttentionVariants[] = {
     Variant("row", {.max_rows = 1}, {Adapters::cpu}, {1, 1, 8}, &wgsl::attention_row,
             "one row is all that shares a key head: three idle ones of four would cost"),
     Variant("rows", {}, {Adapters::cpu}, {4, 1, 8}, &wgsl::attention_rows,
@@ -67,7 +67,7 @@ struct Split {
     return std::max(1U, narrow(DeviceProfile::kMaxRounds / (rounds + quad_rounds * quads))) * step;
   }
 };
-constexpr std::array<Split, std::size(kVariants)> kSplits{
+constexpr std::array<Split, std::size(kAttentionVariants)> kSplits{
     {{128, 8, 16, true, 2, 2}, {128, 8, 16, true, 2, 2}, {512, 64, 64, false, 700, 1}}};
 
 constexpr std::uint32_t kDirect = 1;  // keys are not split, and rows can be written by themselves
@@ -77,7 +77,7 @@ constexpr Variant kKeys[] = {
     Variant("parts", {.none_of = kDirect}, {}, {}, {}, "keys are cut into parts that a second dispatch merges"),
 };
 
-constexpr Choice kAttentionChoice{"attention", kVariants};
+constexpr Choice kAttentionChoice{"attention", kAttentionVariants};
 constexpr Choice kKeysChoice{"attention_keys", kKeys};
 
 bool is_aligned(const Attention& a) { return a.params.size % 4 == 0; }
@@ -171,7 +171,7 @@ Status attend(Lowering& op, Attention& a, std::optional<Number> scale) {
   Extent rows = op.extent(std::uint64_t{std::max(1U, p.rows)} * p.group, most_rows, {&a.query});
   if (op.is_fixed(a.key) && a.axes.heads == kCacheAxes.heads) rows.least = std::min<std::uint64_t>(rows.now, p.group);
   const Variant& variant = op.choose(kAttentionChoice, {.rows = rows, .width = {p.size}});
-  const Split& split = kSplits[static_cast<std::size_t>(&variant - kVariants)];
+  const Split& split = kSplits[static_cast<std::size_t>(&variant - kAttentionVariants)];
   const auto max_part_keys = split.max_part_keys(op.profile(), p.quads);
   split_keys(p, split, variant.tile.rows, max_part_keys);
   const auto most_keys = static_cast<std::uint64_t>(op.bound(a.key)[a.axes.rows]);
@@ -260,7 +260,7 @@ Status sdpa(Lowering& op, const Float<Tensor>& q, const Float<Tensor>& k, const 
   return attend(op, a, scale);
 }
 
-constexpr Op kOps[] = {
+constexpr Op kAttentionOps[] = {
     op<sdpa_with_kv_cache>("sdpa_with_kv_cache.default",
                            "query, key, value, key_cache, value_cache, start_pos, seq_len, attn_mask, dropout_p, "
                            "is_causal, scale -> out",
@@ -276,6 +276,6 @@ constexpr Op kOps[] = {
 
 }  // namespace
 
-const Family kAttention{"attention", kOps, {&kAttentionChoice, &kKeysChoice}};
+const Family kAttention{"attention", kAttentionOps, {&kAttentionChoice, &kKeysChoice}};
 
 }  // namespace nibble::ops

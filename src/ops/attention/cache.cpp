@@ -59,13 +59,13 @@ Status update_cache(Lowering& op, const Float<Tensor>& value, const Float<State>
   return convert(op, cache, out);
 }
 
-constexpr Op kOps[] = {
+constexpr Op kCacheOps[] = {
     op<update_cache>("update_cache.default", "value, cache, start_pos -> out",
                      "any head size and batch; a position past the end is an error"),
 };
 
 }  // namespace
 
-const Family kCache{"cache", kOps};
+const Family kCache{"cache", kCacheOps};
 
 }  // namespace nibble::ops

@@ -162,7 +162,7 @@ Status rope_update_cache(Lowering& op, const Float<Tensor>& xq, const Float<Tens
       wgsl::three_sources, wgsl::cache_targets, wgsl::two_tables));
 }
 
-constexpr Op kOps[] = {
+constexpr Op kRotaryOps[] = {
     op<apply_rotary_emb>("et_vk.apply_rotary_emb.default", "xq, xk, freqs_cos, freqs_sin -> out",
                          "adjacent pairs; any even head size"),
     op<apply_rotary_emb_hf>("et_vk.apply_rotary_emb_hf.default", "xq, xk, freqs_cos, freqs_sin, start_pos -> out",
@@ -177,6 +177,6 @@ constexpr Op kOps[] = {
 
 }  // namespace
 
-const Family kRotary{"rotary", kOps};
+const Family kRotary{"rotary", kRotaryOps};
 
 }  // namespace nibble::ops

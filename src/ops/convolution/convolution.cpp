@@ -228,7 +228,7 @@ constexpr Note kNotes = "1-D and 2-D; groups, dilation, transposed with output p
 constexpr std::string_view kClamped =
     "input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, output_min, output_max -> out";
 
-constexpr Op kOps[] = {
+constexpr Op kConvolutionOps[] = {
     op<convolution>("aten.convolution.default",
                     "input, weight, bias, stride, padding, dilation, transposed, output_padding, groups -> out",
                     kNotes),
@@ -244,6 +244,6 @@ constexpr Op kOps[] = {
 
 }  // namespace
 
-const Family kConvolution{"convolution", kOps, {&kProduct, &kProductLoads, &kDepthwise}};
+const Family kConvolution{"convolution", kConvolutionOps, {&kProduct, &kProductLoads, &kDepthwise}};
 
 }  // namespace nibble::ops

@@ -92,7 +92,7 @@ constexpr std::string_view kNames =
     "kernel_size, stride, padding, dilation, groups, activation -> out";
 constexpr Note kNote = "exact; any stride, padding, dilation and groups";
 
-constexpr Op kOps[] = {
+constexpr Op kConvolutionI8Ops[] = {
     op<plain>("et_vk.q8ta_conv2d.default", kNames, kNote),
     op<plain>("et_vk.q8ta_conv2d_pw.default", kNames, kNote),
     op<plain>("et_vk.q8ta_conv2d_dw.default", kNames, kNote),
@@ -105,6 +105,6 @@ constexpr Op kOps[] = {
 
 }  // namespace
 
-const Family kConvolutionI8{"convolution_i8", kOps};
+const Family kConvolutionI8{"convolution_i8", kConvolutionI8Ops};
 
 }  // namespace nibble::ops

@@ -61,7 +61,7 @@ Status where(Lowering& op, const Tensor& condition, const Tensor& self, const Te
   return op.dispatch(kernel);
 }
 
-constexpr std::string_view kArgs = "self, other -> out";
+constexpr std::string_view kTwo = "self, other -> out";
 constexpr std::string_view kAlphaArgs = "self, other, alpha -> out";
 
 // NaN equals nothing. `a != b` may be compiled to a comparison that is false for NaN, so it is not used. Anything but
@@ -76,36 +76,36 @@ constexpr std::string_view kBoth = "vec4<i32>(!(a == vec4<T>()) & !(b == vec4<T>
 constexpr std::string_view kEither = "vec4<i32>(!(a == vec4<T>()) | !(b == vec4<T>()))";
 constexpr std::string_view kOne = "vec4<i32>((a == vec4<T>()) != (b == vec4<T>()))";
 
-constexpr Op kOps[] = {
+constexpr Op kBinaryOps[] = {
     elementwise<with_alpha>("aten.add.Tensor", kAlphaArgs, {"a + params.alpha * b", "a + params.alpha_int * b"},
                             "mixed types"),
     elementwise<with_alpha>("aten.sub.Tensor", kAlphaArgs, {"a - params.alpha * b", "a - params.alpha_int * b"},
                             "mixed types"),
-    elementwise<of_two<Gives::numbers>>("aten.mul.Tensor", kArgs, {"a * b", "a * b"}, "mixed types"),
-    elementwise<of_two<Gives::numbers>>("aten.div.Tensor", kArgs, {"a / b"}, "integers divide to float32"),
+    elementwise<of_two<Gives::numbers>>("aten.mul.Tensor", kTwo, {"a * b", "a * b"}, "mixed types"),
+    elementwise<of_two<Gives::numbers>>("aten.div.Tensor", kTwo, {"a / b"}, "integers divide to float32"),
     op<div_mode>("aten.div.Tensor_mode", "self, other, rounding_mode -> out", "floor, trunc or none"),
-    elementwise<of_two<Gives::numbers>>("aten.minimum.default", kArgs, {"minimum(a, b)", "min(a, b)", &wgsl::math}),
-    elementwise<of_two<Gives::numbers>>("aten.maximum.default", kArgs, {"maximum(a, b)", "max(a, b)", &wgsl::math}),
-    elementwise<of_two<Gives::numbers>>("aten.pow.Tensor_Tensor", kArgs,
+    elementwise<of_two<Gives::numbers>>("aten.minimum.default", kTwo, {"minimum(a, b)", "min(a, b)", &wgsl::math}),
+    elementwise<of_two<Gives::numbers>>("aten.maximum.default", kTwo, {"maximum(a, b)", "max(a, b)", &wgsl::math}),
+    elementwise<of_two<Gives::numbers>>("aten.pow.Tensor_Tensor", kTwo,
                                         {"power(a, b)", "power_of_ints(a, b)", &wgsl::math},
                                         "whole exponents of negative numbers"),
-    elementwise<of_two<Gives::bits>>("aten.bitwise_and.Tensor", kArgs, {"", "a & b"}),
-    elementwise<of_two<Gives::bits>>("aten.bitwise_or.Tensor", kArgs, {"", "a | b"}),
-    elementwise<of_two<Gives::bits>>("aten.bitwise_xor.Tensor", kArgs, {"", "a ^ b"}),
-    elementwise<of_two<Gives::truth>>("aten.eq.Tensor", kArgs, {kEqual, kEqual}),
-    elementwise<of_two<Gives::truth>>("aten.ne.Tensor", kArgs, {kUnequal, kUnequal}),
-    elementwise<of_two<Gives::truth>>("aten.lt.Tensor", kArgs, {kLess, kLess}),
-    elementwise<of_two<Gives::truth>>("aten.le.Tensor", kArgs, {kNotMore, kNotMore}),
-    elementwise<of_two<Gives::truth>>("aten.gt.Tensor", kArgs, {kMore, kMore}),
-    elementwise<of_two<Gives::truth>>("aten.ge.Tensor", kArgs, {kNotLess, kNotLess}),
-    elementwise<of_two<Gives::truth>>("aten.logical_and.default", kArgs, {kBoth, kBoth}),
-    elementwise<of_two<Gives::truth>>("aten.logical_or.default", kArgs, {kEither, kEither}),
-    elementwise<of_two<Gives::truth>>("aten.logical_xor.default", kArgs, {kOne, kOne}),
+    elementwise<of_two<Gives::bits>>("aten.bitwise_and.Tensor", kTwo, {"", "a & b"}),
+    elementwise<of_two<Gives::bits>>("aten.bitwise_or.Tensor", kTwo, {"", "a | b"}),
+    elementwise<of_two<Gives::bits>>("aten.bitwise_xor.Tensor", kTwo, {"", "a ^ b"}),
+    elementwise<of_two<Gives::truth>>("aten.eq.Tensor", kTwo, {kEqual, kEqual}),
+    elementwise<of_two<Gives::truth>>("aten.ne.Tensor", kTwo, {kUnequal, kUnequal}),
+    elementwise<of_two<Gives::truth>>("aten.lt.Tensor", kTwo, {kLess, kLess}),
+    elementwise<of_two<Gives::truth>>("aten.le.Tensor", kTwo, {kNotMore, kNotMore}),
+    elementwise<of_two<Gives::truth>>("aten.gt.Tensor", kTwo, {kMore, kMore}),
+    elementwise<of_two<Gives::truth>>("aten.ge.Tensor", kTwo, {kNotLess, kNotLess}),
+    elementwise<of_two<Gives::truth>>("aten.logical_and.default", kTwo, {kBoth, kBoth}),
+    elementwise<of_two<Gives::truth>>("aten.logical_or.default", kTwo, {kEither, kEither}),
+    elementwise<of_two<Gives::truth>>("aten.logical_xor.default", kTwo, {kOne, kOne}),
     op<where>("aten.where.self", "condition, self, other -> out", "all three operands broadcast"),
 };
 
 }  // namespace
 
-const Family kBinary{"binary", kOps, {&kBroadcast}};
+const Family kBinary{"binary", kBinaryOps, {&kBroadcast}};
 
 }  // namespace nibble::ops

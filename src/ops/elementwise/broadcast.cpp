@@ -13,7 +13,7 @@ constexpr std::uint32_t kWhole = 1;     // all have as many elements as the outp
 constexpr std::uint32_t kQuads = 2;     // the innermost run is whole quads
 constexpr std::uint32_t kRepeated = 4;  // some is smaller than the output where all are largest
 
-constexpr Variant kVariants[] = {
+constexpr Variant kBroadcastVariants[] = {
     Variant("same", {.traits = kWhole}, {.none_of = kRepeated}, {}, {}, "element i comes from element i"),
     Variant("quads", {.traits = kQuads}, {.traits = kRepeated}, {}, {},
             "four neighbours are one vec4 of an operand, or one element of it"),
@@ -29,7 +29,7 @@ bool makes_quads(const Lowering& op, const Tensor& operand) {
 
 }  // namespace
 
-const Choice kBroadcast{"broadcast", kVariants};
+const Choice kBroadcast{"broadcast", kBroadcastVariants};
 
 Kernel broadcast_kernel(Lowering& op, const Shader& shader, std::initializer_list<const Tensor*> operands,
                         const Out& out, const Alpha& alpha) {
@@ -66,7 +66,7 @@ Kernel broadcast_kernel(Lowering& op, const Shader& shader, std::initializer_lis
                                                   .trait(kWhole, is_whole, !all_fixed && !is_one_tensor)
                                                   .trait(kQuads, in_quads || has_quads, !all_fixed && !has_quads)
                                                   .trait(kRepeated, is_repeated, false));
-  kernel.overrides.push_back({"READING", static_cast<double>(&variant - kVariants)});
+  kernel.overrides.push_back({"READING", static_cast<double>(&variant - kBroadcastVariants)});
   kernel.params = params;
   kernel.threads = params.quads;
   return kernel;

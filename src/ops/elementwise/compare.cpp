@@ -10,7 +10,7 @@ namespace {
 
 /// A whole number is compared with integers as an integer, any other as float32, as torch does. What does not fit 32
 /// bits lies beyond all integers.
-Status with_number(Lowering& op, const Tensor& self, const Number& other, Out& out) {
+Status compare_with(Lowering& op, const Tensor& self, const Number& other, Out& out) {
   Expression expression = op.op().expression;
   double number = other.value;
   const bool is_beyond = other.is_integer && other.integer != static_cast<std::int32_t>(other.integer);
@@ -20,26 +20,26 @@ Status with_number(Lowering& op, const Tensor& self, const Number& other, Out& o
   return unary(op, self, out, expression, Gives::truth, {number});
 }
 
-constexpr std::string_view kArgs = "self, other -> out";
+constexpr std::string_view kWithNumber = "self, other -> out";
 
 // NaN equals nothing. `a != b` may be compiled to a comparison that is false for NaN, so floats do without it.
-constexpr Op kOps[] = {
-    elementwise<with_number>("aten.eq.Scalar", kArgs,
-                             {"vec4<i32>(v == vec4<f32>(params.x))", "vec4<i32>(v == vec4<i32>(params.i))"}),
-    elementwise<with_number>("aten.ne.Scalar", kArgs,
-                             {"vec4<i32>(!(v == vec4<f32>(params.x)))", "vec4<i32>(v != vec4<i32>(params.i))"}),
-    elementwise<with_number>("aten.lt.Scalar", kArgs,
-                             {"vec4<i32>(v < vec4<f32>(params.x))", "vec4<i32>(v < vec4<i32>(params.i))"}),
-    elementwise<with_number>("aten.le.Scalar", kArgs,
-                             {"vec4<i32>(v <= vec4<f32>(params.x))", "vec4<i32>(v <= vec4<i32>(params.i))"}),
-    elementwise<with_number>("aten.gt.Scalar", kArgs,
-                             {"vec4<i32>(v > vec4<f32>(params.x))", "vec4<i32>(v > vec4<i32>(params.i))"}),
-    elementwise<with_number>("aten.ge.Scalar", kArgs,
-                             {"vec4<i32>(v >= vec4<f32>(params.x))", "vec4<i32>(v >= vec4<i32>(params.i))"}),
+constexpr Op kCompareOps[] = {
+    elementwise<compare_with>("aten.eq.Scalar", kWithNumber,
+                              {"vec4<i32>(v == vec4<f32>(params.x))", "vec4<i32>(v == vec4<i32>(params.i))"}),
+    elementwise<compare_with>("aten.ne.Scalar", kWithNumber,
+                              {"vec4<i32>(!(v == vec4<f32>(params.x)))", "vec4<i32>(v != vec4<i32>(params.i))"}),
+    elementwise<compare_with>("aten.lt.Scalar", kWithNumber,
+                              {"vec4<i32>(v < vec4<f32>(params.x))", "vec4<i32>(v < vec4<i32>(params.i))"}),
+    elementwise<compare_with>("aten.le.Scalar", kWithNumber,
+                              {"vec4<i32>(v <= vec4<f32>(params.x))", "vec4<i32>(v <= vec4<i32>(params.i))"}),
+    elementwise<compare_with>("aten.gt.Scalar", kWithNumber,
+                              {"vec4<i32>(v > vec4<f32>(params.x))", "vec4<i32>(v > vec4<i32>(params.i))"}),
+    elementwise<compare_with>("aten.ge.Scalar", kWithNumber,
+                              {"vec4<i32>(v >= vec4<f32>(params.x))", "vec4<i32>(v >= vec4<i32>(params.i))"}),
 };
 
 }  // namespace
 
-const Family kCompare{"compare", kOps};
+const Family kCompare{"compare", kCompareOps};
 
 }  // namespace nibble::ops

@@ -94,7 +94,7 @@ Status logical_not(Lowering& op, const Tensor& self, Out& out) {
   return unary(op, self, out, {kIsZero, kIsZero}, Gives::truth);
 }
 
-constexpr Op kOps[] = {
+constexpr Op kUnaryOps[] = {
     elementwise<of_numbers>("aten.abs.default", "self -> out", {"abs(v)", "abs(v)"}),
     elementwise<of_numbers>("aten.neg.default", "self -> out", {"-v", "-v"}),
     elementwise<of_numbers>("aten.round.default", "self -> out", {"round(v)", "v"}, "half to even"),
@@ -136,6 +136,6 @@ constexpr Op kOps[] = {
 
 }  // namespace
 
-const Family kUnary{"unary", kOps};
+const Family kUnary{"unary", kUnaryOps};
 
 }  // namespace nibble::ops

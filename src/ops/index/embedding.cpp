@@ -126,7 +126,7 @@ Status embedding(Lowering& op, const Table& weight, const Ids& ids, Ignored, Ign
   });
 }
 
-constexpr Op kOps[] = {
+constexpr Op kEmbeddingOps[] = {
     op<embedding_q4gsw>(
         "et_vk.embedding_q4gsw.default", "weight, weight_scales, group_size, indices, is_linear_weight -> out",
         "both nibble orders; any even width, any group size that divides it; any rank of ids; tables of any size"),
@@ -140,6 +140,6 @@ constexpr Op kOps[] = {
 
 }  // namespace
 
-const Family kEmbedding{"embedding", kOps, {&kCopyChoice, &kUnpackChoice}};
+const Family kEmbedding{"embedding", kEmbeddingOps, {&kCopyChoice, &kUnpackChoice}};
 
 }  // namespace nibble::ops

@@ -169,7 +169,7 @@ Status gather(Lowering& op, const Tensor& self, std::int64_t dim, const Ids& ids
 
 constexpr Note kNegative = "int32 index; negative entries count from the end";
 
-constexpr Op kOps[] = {
+constexpr Op kIndexOps[] = {
     op<index>("aten.index.Tensor", "self, indices -> out",
               "int32 indices, any number, broadcast, with gaps; negative ones count from the end"),
     op<index_select>("aten.index_select.default", "self, dim, index -> out", kNegative),
@@ -178,6 +178,6 @@ constexpr Op kOps[] = {
 
 }  // namespace
 
-const Family kIndex{"index", kOps};
+const Family kIndex{"index", kIndexOps};
 
 }  // namespace nibble::ops

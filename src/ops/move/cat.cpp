@@ -104,12 +104,12 @@ Status cat(Lowering& op, const Tensors& tensors, std::int64_t dim, Out& out) {
   return {};
 }
 
-constexpr Op kOps[] = {
+constexpr Op kCatOps[] = {
     op<cat>("aten.cat.default", "tensors, dim -> out", "any number of inputs, any dim; mixed types to float or int32"),
 };
 
 }  // namespace
 
-const Family kCat{"cat", kOps};
+const Family kCat{"cat", kCatOps};
 
 }  // namespace nibble::ops

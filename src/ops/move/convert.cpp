@@ -45,7 +45,7 @@ Status copy(Lowering& op, const Tensor& self, const Tensor& src, Ignored, Out& o
   return convert(op, src, out);
 }
 
-constexpr Op kOps[] = {
+constexpr Op kConvertOps[] = {
     op<to_copy>("aten._to_copy.default", "self, dtype, layout, device, pin_memory, non_blocking, memory_format -> out",
                 "all pairs of types; a view where the type stays"),
     op<to_copy>("dim_order_ops._to_dim_order_copy.default",
@@ -55,6 +55,6 @@ constexpr Op kOps[] = {
 
 }  // namespace
 
-const Family kConvert{"convert", kOps};
+const Family kConvert{"convert", kConvertOps};
 
 }  // namespace nibble::ops

@@ -96,7 +96,7 @@ constexpr std::string_view kSize = "size, dtype, layout, device, pin_memory -> o
 constexpr std::string_view kLike = "self, dtype, layout, device, pin_memory, memory_format -> out";
 constexpr Note kSymInts = "sizes may be SymInts";
 
-constexpr Op kOps[] = {
+constexpr Op kFillOps[] = {
     op<full>("aten.full.default", "size, fill_value, dtype, layout, device, pin_memory -> out", kSymInts),
     op<full_like>("aten.full_like.default",
                   "self, fill_value, dtype, layout, device, pin_memory, memory_format -> out"),
@@ -111,6 +111,6 @@ constexpr Op kOps[] = {
 
 }  // namespace
 
-const Family kFill{"fill", kOps};
+const Family kFill{"fill", kFillOps};
 
 }  // namespace nibble::ops

@@ -348,7 +348,7 @@ namespace {
 constexpr std::string_view kSlice = "self, dim, start, end, step -> out";
 constexpr std::string_view kSelect = "self, dim, index -> out";
 
-constexpr Op kOps[] = {
+constexpr Op kMoveOps[] = {
     op<slice>("aten.slice_copy.Tensor", kSlice, "start and end may be SymInts; steps"),
     op<slice>("aten.slice.Tensor", kSlice, "as slice_copy"),
     op<select>("aten.select_copy.int", kSelect, "the index may be a SymInt; a negative one counts from the live end"),
@@ -369,6 +369,6 @@ constexpr Op kOps[] = {
 
 }  // namespace
 
-const Family kMove{"move", kOps, {&kMoveChoice, &kRunChoice}};
+const Family kMove{"move", kMoveOps, {&kMoveChoice, &kRunChoice}};
 
 }  // namespace nibble::ops

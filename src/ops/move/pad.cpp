@@ -87,12 +87,12 @@ Status constant_pad(Lowering& op, const Tensor& self, const LiveInts& pad, const
                       .slots = {{"type", moved_type(self.dtype)}}});
 }
 
-constexpr Op kOps[] = {
+constexpr Op kPadOps[] = {
     op<constant_pad>("aten.constant_pad_nd.default", "self, pad, value -> out", "any dims; a negative border crops"),
 };
 
 }  // namespace
 
-const Family kPad{"pad", kOps};
+const Family kPad{"pad", kPadOps};
 
 }  // namespace nibble::ops

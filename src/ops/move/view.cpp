@@ -76,7 +76,7 @@ Status unsqueeze(Lowering& op, const Tensor& self, std::int64_t dim, View& out) 
   return reshape(op, self, out, shape);
 }
 
-constexpr Op kOps[] = {
+constexpr Op kViewOps[] = {
     op<same>("et_vk.prepack.default", "self -> out", "folded into the constant at load"),
     op<same>("aten.alias_copy.default", "self -> out", "a view"),
     op<clone>("aten.clone.default", "self, memory_format -> out", "a view"),
@@ -90,6 +90,6 @@ constexpr Op kOps[] = {
 
 }  // namespace
 
-const Family kView{"view", kOps};
+const Family kView{"view", kViewOps};
 
 }  // namespace nibble::ops

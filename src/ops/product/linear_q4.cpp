@@ -185,7 +185,7 @@ Status linear_q4gsw_gated(Lowering& op, const Float<Tensor>& self, const Tensor&
 
 constexpr std::string_view kJoined = "self, weights, weight_scales, group_size, widths, pitches -> out";
 
-constexpr Op kOps[] = {
+constexpr Op kLinearQ4Ops[] = {
     op<linear_q4gsw>("et_vk.linear_q4gsw.default", "self, weights, weight_scales, group_size, bias -> out",
                      "any depth, width and group size that divides the depth; weights of any size"),
     op<linear_qcs4w>("et_vk.linear_qcs4w.default", "self, weight, scales -> out",
@@ -202,6 +202,6 @@ constexpr Op kOps[] = {
 
 }  // namespace
 
-const Family kLinearQ4{"linear_q4", kOps, {&kProduct, &kProductLoads}};
+const Family kLinearQ4{"linear_q4", kLinearQ4Ops, {&kProduct, &kProductLoads}};
 
 }  // namespace nibble::ops

@@ -9,19 +9,19 @@
 namespace nibble::ops {
 namespace {
 
-constexpr std::uint32_t kDeep = 1;  // sums of the whole depth may not fit 32 bits
-constexpr std::uint32_t kDots = 2;  // the device multiplies four bytes at once
+constexpr std::uint32_t kDeepI8 = 1;  // sums of the whole depth may not fit 32 bits
+constexpr std::uint32_t kDots = 2;    // the device multiplies four bytes at once
 
-constexpr Variant kVariants[] = {
-    Variant("registers_row", {.none_of = kDeep}, {.adapters = Adapters::cpu, .max_rows = 1}, {1, 4, 8},
+constexpr Variant kProductI8Variants[] = {
+    Variant("registers_row", {.none_of = kDeepI8}, {.adapters = Adapters::cpu, .max_rows = 1}, {1, 4, 8},
             &wgsl::product_i8, "no barrier"),
-    Variant("registers", {.none_of = kDeep}, {Adapters::cpu}, {4, 4, 8}, &wgsl::product_i8,
+    Variant("registers", {.none_of = kDeepI8}, {Adapters::cpu}, {4, 4, 8}, &wgsl::product_i8,
             "a weight is unpacked once for 4 rows"),
     Variant("row", {}, {.adapters = Adapters::gpu, .max_rows = 4}, {1, 4, 64}, &wgsl::product_i8_row,
             "the weights are read once, in runs of memory; right for all depths"),
-    Variant("threads", {.none_of = kDeep}, {}, {4, 4, 64}, &wgsl::product_i8, "a thread for 16 results"),
+    Variant("threads", {.none_of = kDeepI8}, {}, {4, 4, 64}, &wgsl::product_i8, "a thread for 16 results"),
 };
-const Choice kProductI8{"product_i8", kVariants};
+const Choice kProductI8{"product_i8", kProductI8Variants};
 
 constexpr Variant kDotVariants[] = {
     Variant("words", {.traits = kDots}, {Adapters::gpu}, {}, &wgsl::dots_of_words, "four multiplications at once"),
@@ -99,7 +99,7 @@ Status multiply_bytes(Lowering& op, const Tensor& x, const Number& in_scale, con
                                .result_zero = static_cast<float>(finish.zero)};
   TRY_ASSIGN(params.weight_pitch, narrow(op, Size::from_signed(weight.shape[1]), weight.arg));
   // 255 * 128 * depth is below 2^31.
-  const auto& v = op.choose(kProductI8, Facts{.rows = p.rows, .width = {}}.trait(kDeep, depth > 65536, false));
+  const auto& v = op.choose(kProductI8, Facts{.rows = p.rows, .width = {}}.trait(kDeepI8, depth > 65536, false));
   const auto& dots = op.choose(kDotChoice, Facts{}.trait(kDots, op.profile().packed_dot, false));
   const bool in_vectors = depth % 16 == 0 && params.weight_pitch % 16 == 0 && !p.varies;
   const auto elem = in_vectors ? Elem::words4 : Elem::words;
@@ -176,20 +176,20 @@ Status q8ta_linear(Lowering& op, const Tensor& x, const Number& in_scale, const 
 constexpr std::string_view kBytes =
     "x, input_scale, input_zero_point, weights, weight_sums, weight_scales, output_scale, output_zero_point, bias, "
     "activation -> out";
-constexpr Note kAnySize = "any depth and width; weights of any size";
+constexpr Note kAnyWidth = "any depth and width; weights of any size";
 
-constexpr Op kOps[] = {
-    op<int8pack_mm>("aten._weight_int8pack_mm.default", "self, mat2, scales -> out", kAnySize),
-    op<linear_q8csw>("et_vk.linear_q8csw.default", "self, weights, weight_scales, bias -> out", kAnySize),
+constexpr Op kLinearQ8Ops[] = {
+    op<int8pack_mm>("aten._weight_int8pack_mm.default", "self, mat2, scales -> out", kAnyWidth),
+    op<linear_q8csw>("et_vk.linear_q8csw.default", "self, weights, weight_scales, bias -> out", kAnyWidth),
     op<linear_q8ta>("et_vk.linear_q8ta_q8csw.default",
                     "x, input_scale, input_zero_point, weights, weight_sums, weight_scales, bias -> out",
                     "x of int8, or of floats, which are rounded"),
-    op<q8ta_linear>("et_vk.q8ta_linear.default", kBytes, kAnySize),
-    op<q8ta_linear>("et_vk.q8ta_linear_gemv.default", kBytes, kAnySize),
+    op<q8ta_linear>("et_vk.q8ta_linear.default", kBytes, kAnyWidth),
+    op<q8ta_linear>("et_vk.q8ta_linear_gemv.default", kBytes, kAnyWidth),
 };
 
 }  // namespace
 
-const Family kLinearQ8{"linear_q8", kOps, {&kProductI8, &kDotChoice}};
+const Family kLinearQ8{"linear_q8", kLinearQ8Ops, {&kProductI8, &kDotChoice}};
 
 }  // namespace nibble::ops

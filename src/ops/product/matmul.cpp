@@ -96,7 +96,7 @@ Status linear(Lowering& op, const Float<Tensor>& input, const Float<Table>& weig
 
 constexpr Note kAnySize = "constant matrices of any size";
 
-constexpr Op kOps[] = {
+constexpr Op kMatmulOps[] = {
     op<linear>("aten.linear.default", "input, weight, bias -> out", "any rank; weights of any size"),
     op<mm>("aten.mm.default", "self, mat2 -> out", kAnySize),
     op<bmm>("aten.bmm.default", "self, mat2 -> out", kAnySize),
@@ -105,6 +105,6 @@ constexpr Op kOps[] = {
 
 }  // namespace
 
-const Family kMatmul{"matmul", kOps};
+const Family kMatmul{"matmul", kMatmulOps};
 
 }  // namespace nibble::ops

@@ -5,11 +5,11 @@
 namespace nibble::ops {
 namespace {
 
-constexpr std::uint32_t kWords = 1;    // 4-bit weights are read by whole words: 32 nibbles, all of one group
-constexpr std::uint32_t kFlat = 2;     // float16 rows that are no whole quads: one thread must make what lies in a word
-constexpr std::uint32_t kDeep = 4;     // one thread may not go along a whole row of x
-constexpr std::uint32_t kJoined = 8;   // several sections
-constexpr std::uint32_t kPixels = 16;  // the depth is in runs
+constexpr std::uint32_t kWords = 1;  // 4-bit weights are read by whole words: 32 nibbles, all of one group
+constexpr std::uint32_t kFlat = 2;   // float16 rows that are no whole quads: one thread must make what lies in a word
+constexpr std::uint32_t kDeep = 4;   // one thread may not go along a whole row of x
+constexpr std::uint32_t kSections = 8;  // several sections
+constexpr std::uint32_t kPixels = 16;   // the depth is in runs
 constexpr std::uint32_t kAligned = 1;
 constexpr When kByWords{.traits = kWords, .none_of = kFlat};
 constexpr When kByRows{.none_of = kFlat | kDeep};
@@ -18,7 +18,7 @@ constexpr When kByRows{.none_of = kFlat | kDeep};
 // costs; a workgroup is one vector of lanes, so that few rows still make work for all cores. There linear_q4's tile of
 // 8 rows takes nearly three times as long as one row, product's tile of 4 rows not twice as long. On a GPU the tile's
 // 32 rows are mostly idle with few rows, and those are read from cache, again and again.
-constexpr Variant kVariants[] = {
+constexpr Variant kProductVariants[] = {
     Variant("words_row", kByWords, {.adapters = Adapters::cpu, .max_rows = 2}, {1, 16, Tile::kVector}, &wgsl::linear_q4,
             "x is loaded once for 16 columns, which each lane unpacks word by word"),
     Variant("words_tile", kByWords, {Adapters::cpu}, {8, 32, Tile::kVector}, &wgsl::linear_q4,
@@ -31,7 +31,7 @@ constexpr Variant kVariants[] = {
             &wgsl::product_row, "the weights are read once, in runs of memory, by as many lanes as there are"),
     Variant("tile", kByRows, {Adapters::gpu}, {32, 64, 128}, &wgsl::product_tile,
             "weights and x are shared through workgroup memory"),
-    Variant("flat", {.none_of = kJoined | kDeep}, {}, {}, &wgsl::product_flat,
+    Variant("flat", {.none_of = kSections | kDeep}, {}, {}, &wgsl::product_flat,
             "any adapter: four neighbours of the result, whatever rows they belong to"),
 };
 
@@ -121,7 +121,7 @@ const Shader& store_of(const Product& p, bool by_quads) {
 
 }  // namespace
 
-const Choice kProduct{"product", kVariants};
+const Choice kProduct{"product", kProductVariants};
 const Choice kProductLoads{"product_loads", kLoads};
 
 Status multiply(Lowering& op, Product p) {
@@ -141,7 +141,7 @@ Status multiply(Lowering& op, Product p) {
     return op.profile().kind == AdapterKind::cpu && depth * (p.is_gated ? 2 : 1) > DeviceProfile::kMaxRounds;
   };
   facts.trait(kDeep, is_deep(p.params.depth), p.varies && is_deep(p.max_depth));
-  facts.trait(kJoined, p.sections > 1, false);
+  facts.trait(kSections, p.sections > 1, false);
   facts.trait(kPixels, p.weights == Weights::pixels, false);
   if ((facts.traits & (kFlat | kPixels)) != 0 && is_deep(p.params.depth)) {
     return op.fail(

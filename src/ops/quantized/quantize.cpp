@@ -262,7 +262,7 @@ constexpr std::string_view kTensorArgs = "input, scale, zero_point, quant_min, q
 constexpr std::string_view kBackArgs = "input, scale, zero_point, quant_min, quant_max, dtype, out_dtype -> out";
 constexpr Note kIntegers = "int8, uint8, int32";
 
-constexpr Op kOps[] = {
+constexpr Op kQuantizeOps[] = {
     op<by_numbers<Ignored>>("quantized_decomposed.quantize_per_tensor.default", kTensorArgs, kIntegers),
     op<by_tensors<Ignored>>("quantized_decomposed.quantize_per_tensor.tensor", kTensorArgs, kIntegers),
     op<by_numbers<Ignored, Ignored>>("quantized_decomposed.dequantize_per_tensor.default", kBackArgs, kIntegers),
@@ -297,6 +297,6 @@ constexpr Op kOps[] = {
 
 }  // namespace
 
-const Family kQuantize{"quantize", kOps};
+const Family kQuantize{"quantize", kQuantizeOps};
 
 }  // namespace nibble::ops

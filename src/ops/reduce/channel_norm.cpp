@@ -86,7 +86,7 @@ Status group_norm(Lowering& op, const Float<Tensor>& input, const std::optional<
   return {};
 }
 
-constexpr Op kOps[] = {
+constexpr Op kChannelNormOps[] = {
     op<batch_norm>("aten._native_batch_norm_legit_no_training.default",
                    "input, weight, bias, running_mean, running_var, momentum, eps -> out",
                    "any rank from 2; the first output only, the others are empty"),
@@ -96,6 +96,6 @@ constexpr Op kOps[] = {
 
 }  // namespace
 
-const Family kChannelNorm{"channel_norm", kOps};
+const Family kChannelNorm{"channel_norm", kChannelNormOps};
 
 }  // namespace nibble::ops

@@ -15,7 +15,7 @@ constexpr std::uint32_t kRuns = 1;  // every block is one run of elements
 
 // A workgroup makes four rows, because the results of four are stored as one; a quarter of its threads folds each.
 // What no row is best for is taken by the first that is right: cores, or lanes.
-constexpr Variant kVariants[] = {
+constexpr Variant kQparamsVariants[] = {
     Variant("cores", {Adapters::cpu}, {.max_rows = 3, .min_width = 16385}, kForCores, {},
             "several threads share a block of any form"),
     Variant("lanes", {}, {.adapters = Adapters::gpu, .max_rows = 63, .min_width = 32769}, kForLanes, {},
@@ -25,7 +25,7 @@ constexpr Variant kVariants[] = {
     Variant("group", {.max_width = 64 * DeviceProfile::kMaxRounds, .traits = kRuns}, {Adapters::gpu}, {4, 1, 256}, {},
             "neighbouring lanes read neighbouring elements"),
 };
-constexpr Choice kQparams{"choose_qparams", kVariants};
+constexpr Choice kQparams{"choose_qparams", kQparamsVariants};
 
 /// How extremes become a scale and a zero point.
 struct Rule {
@@ -148,7 +148,7 @@ Status choose_by_token(Lowering& op, const Float<Tensor>& input, Ignored, const 
   return choose(op, input, tokens, shape, rule, outs);
 }
 
-constexpr Op kOps[] = {
+constexpr Op kChooseQparamsOps[] = {
     op<choose_affine>("torchao.choose_qparams_affine.default",
                       "input, mapping_type, block_size, target_dtype, quant_min, quant_max, eps, scale_dtype, "
                       "zero_point_dtype, keepdim -> out",
@@ -159,6 +159,6 @@ constexpr Op kOps[] = {
 
 }  // namespace
 
-const Family kChooseQparams{"choose_qparams", kOps, {&kQparams}};
+const Family kChooseQparams{"choose_qparams", kChooseQparamsOps, {&kQparams}};
 
 }  // namespace nibble::ops

@@ -5,7 +5,7 @@
 namespace nibble::ops {
 namespace {
 
-constexpr Variant kVariants[] = {
+constexpr Variant kFoldVariants[] = {
     Variant("cores", {}, {Adapters::cpu}, kForCores, {}, "a few threads for each core"),
     Variant("lanes", {}, {}, kForLanes, {}, "enough threads for any GPU"),
 };
@@ -52,7 +52,7 @@ Kernel kernel_of(const Shader& shader, const wgsl::FoldParams& params, const Fol
 
 }  // namespace
 
-const Choice kFold{"fold", kVariants};
+const Choice kFold{"fold", kFoldVariants};
 
 const Fold kMoments{.shader = &wgsl::fold_moments, .lanes = 4};
 

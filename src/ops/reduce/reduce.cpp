@@ -114,7 +114,7 @@ constexpr std::string_view kSumArgs = "self, dim, keepdim, dtype -> out";
 constexpr std::string_view kArgs = "self, dim, keepdim -> out";
 constexpr Note kPlace = "any dim or all; the first of equal elements; NaN wins";
 
-constexpr Op kOps[] = {
+constexpr Op kReduceOps[] = {
     op<sum<true>>("aten.mean.dim", kSumArgs, "any dims"),
     op<sum<false>>("aten.sum.dim_IntList", kSumArgs, "any dims"),
     op<var>("aten.var.dim", "self, dim, unbiased, keepdim -> out", "any dims"),
@@ -127,6 +127,6 @@ constexpr Op kOps[] = {
 
 }  // namespace
 
-const Family kReduce{"reduce", kOps, {&kFold}};
+const Family kReduce{"reduce", kReduceOps, {&kFold}};
 
 }  // namespace nibble::ops

@@ -17,7 +17,7 @@ constexpr When kByLine{.max_width = DeviceProfile::kMaxRounds * 4 / 5, .traits =
 enum Form : std::uint8_t { cores, lanes, thread, vector, group, line };
 
 // What no row is best for is taken by the first that is right: cores, or lanes.
-constexpr Variant kVariants[] = {
+constexpr Variant kRowVariants[] = {
     Variant("cores", {Adapters::cpu}, {.max_rows = 3, .min_width = 8193}, kForCores, {},
             "several threads share a line, then all apply it: a long line is almost alone"),
     Variant("lanes", {}, {.adapters = Adapters::gpu, .max_rows = 63, .min_width = 16385}, kForLanes, {},
@@ -50,7 +50,7 @@ Status add(Lowering& op, const Tensor& a, const Terms& terms) {
 
 }  // namespace
 
-const Choice kRows{"rows", kVariants};
+const Choice kRows{"rows", kRowVariants};
 
 Status rows(Lowering& op, const RowsOp& rows, const Tensor& self, Lines& lines, const Out& out) {
   const Tensor& source = rows.terms != nullptr ? rows.terms->sum : self;
@@ -61,7 +61,7 @@ Status rows(Lowering& op, const RowsOp& rows, const Tensor& self, Lines& lines, 
                                              .trait(kQuads, params.in_quads != 0, lines.width.least < lines.width.most)
                                              .trait(kSingles, out.dtype == DType::f32, false)
                                              .trait(kStates, rows.keeps_states, false));
-  const auto form = static_cast<Form>(&variant - kVariants);
+  const auto form = static_cast<Form>(&variant - kRowVariants);
   const bool is_split = form == cores || form == lanes;
   const bool is_at_once = !is_split && form != line;
 

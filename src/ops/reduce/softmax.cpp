@@ -16,15 +16,15 @@ Status softmax(Lowering& op, const Float<Tensor>& self, std::int64_t dim, Ignore
               out);
 }
 
-constexpr std::string_view kArgs = "self, dim, half_to_float -> out";
+constexpr std::string_view kSoftmaxArgs = "self, dim, half_to_float -> out";
 
-constexpr Op kOps[] = {
-    op<softmax<wgsl::apply_softmax>>("aten._softmax.default", kArgs, "any dim"),
-    op<softmax<wgsl::apply_log_softmax>>("aten._log_softmax.default", kArgs, "any dim"),
+constexpr Op kSoftmaxOps[] = {
+    op<softmax<wgsl::apply_softmax>>("aten._softmax.default", kSoftmaxArgs, "any dim"),
+    op<softmax<wgsl::apply_log_softmax>>("aten._log_softmax.default", kSoftmaxArgs, "any dim"),
 };
 
 }  // namespace
 
-const Family kSoftmax{"softmax", kOps};
+const Family kSoftmax{"softmax", kSoftmaxOps};
 
 }  // namespace nibble::ops

@@ -10,11 +10,11 @@ namespace nibble::ops {
 namespace {
 
 constexpr auto kMostRounds = DeviceProfile::kMaxRounds;
-constexpr Variant kVariants[] = {
+constexpr Variant kPoolVariants[] = {
     Variant("whole", {.max_width = kMostRounds}, {}, {}, {}, "a thread sees all of its windows"),
     Variant("parts", {}, {}, {}, {}, "a window of more elements takes several dispatches"),
 };
-constexpr Choice kPool{"pool", kVariants};
+constexpr Choice kPool{"pool", kPoolVariants};
 
 // Limits that keep planning quick, and coordinates in 32 bits.
 constexpr std::uint64_t kMostTaps = 1 << 26;
@@ -80,7 +80,7 @@ Status fold_windows(Lowering& op, const Tensor& self, Pool& pool, const Shader& 
                     std::initializer_list<PoolResult> results) {
   auto& [windows, params, shape, taps] = pool;
   if (taps.now > kMostTaps) return op.fail("a window has {} elements, more than {}", taps.now, kMostTaps);
-  const bool is_whole = &op.choose(kPool, {.rows = {}, .width = taps}) == kVariants;
+  const bool is_whole = &op.choose(kPool, {.rows = {}, .width = taps}) == kPoolVariants;
   Kernel kernel{.shader = wgsl::pool,
                 .bind = {op.read("source", self)},
                 .slots = {{"windows", *windows},
@@ -160,7 +160,7 @@ Status max_pool_with_indices(Lowering& op, const Float<Tensor>& self, const Ints
 
 constexpr Note kMax = "3 or 4 dims; NaN wins";
 
-constexpr Op kOps[] = {
+constexpr Op kPoolsOps[] = {
     op<avg_pool>("aten.avg_pool2d.default",
                  "self, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override -> out",
                  "3 or 4 dims"),
@@ -172,6 +172,6 @@ constexpr Op kOps[] = {
 
 }  // namespace
 
-const Family kPools{"pool", kOps, {&kPool}};
+const Family kPools{"pool", kPoolsOps, {&kPool}};
 
 }  // namespace nibble::ops

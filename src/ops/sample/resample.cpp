@@ -117,7 +117,7 @@ Status grid_priors(Lowering& op, const Tensor& self, const Number& stride, const
 
 constexpr Note kSizes = "sizes may be SymInts";
 
-constexpr Op kOps[] = {
+constexpr Op kResampleOps[] = {
     op<upsample_nearest>("aten.upsample_nearest2d.vec", "input, output_size, scale_factors -> out", kSizes),
     op<upsample_bilinear>("aten.upsample_bilinear2d.vec", "input, output_size, align_corners, scale_factors -> out",
                           kSizes),
@@ -129,6 +129,6 @@ constexpr Op kOps[] = {
 
 }  // namespace
 
-const Family kResample{"resample", kOps};
+const Family kResample{"resample", kResampleOps};
 
 }  // namespace nibble::ops

@@ -57,7 +57,7 @@ Status select_as_symint(Lowering& op, const HostInts& x, std::int64_t dim, LiveI
   return {};
 }
 
-constexpr Op kOps[] = {
+constexpr Op kSymIntOps[] = {
     op<select_as_symint>("et_vk.select_as_symint.default", "x, dim, index -> out", "x must be a program input"),
     op<sym_size>("sym_size.int", "self, dim -> out"),
     op<arithmetic<add>>("add", "a, b -> out"),
@@ -73,6 +73,6 @@ constexpr Op kOps[] = {
 
 }  // namespace
 
-const Family kSymInt{"symint", kOps};
+const Family kSymInt{"symint", kSymIntOps};
 
 }  // namespace nibble::ops

@@ -172,7 +172,7 @@ Status requantize(Lowering& op, const Float<Tensor>& latent, const Float<Tensor>
 constexpr std::string_view kAdamw =
     "param, m, v, grad, lr, beta1, beta2, eps, weight_decay, bias_correction1, bias_correction2 -> out";
 
-constexpr Op kOps[] = {
+constexpr Op kTrainingOps[] = {
     op<fused_ce>("et_vk.fused_ce.default", "logits, labels, n_valid -> out", "a negative label is ignored"),
     op<adamw_step>("et_vk.adamw_step.default", kAdamw, "in place; the outputs may be the states"),
     op<adamw_step>("adamw_step.default", kAdamw, "the same"),
@@ -184,6 +184,6 @@ constexpr Op kOps[] = {
 
 }  // namespace
 
-const Family kTraining{"training", kOps};
+const Family kTraining{"training", kTrainingOps};
 
 }  // namespace nibble::ops
