@@ -179,6 +179,7 @@ async function startCamera(): Promise<void> {
   cameraButton.textContent = "Stop the camera";
   element("picture-note").textContent = "From the camera";
   video.srcObject = stream;
+  showVideo(true);
   try {
     await video.play();
     while (camera === stream) {
@@ -193,11 +194,18 @@ async function startCamera(): Promise<void> {
   }
 }
 
+/** The camera's picture moves, whatever a call takes; the view keeps what was looked at last. */
+function showVideo(shown: boolean): void {
+  video.hidden = !shown;
+  view.hidden = shown;
+}
+
 function stopCamera(): void {
   if (!camera) return;
   for (const track of camera.getTracks()) track.stop();
   camera = undefined;
   video.srcObject = null;
+  showVideo(false);
   cameraButton.textContent = "Use the camera";
 }
 

@@ -99,8 +99,10 @@ test("camera_is_looked_at_until_it_is_stopped", { skip }, () =>
     await first(page, "int8").filter({ hasNotText: /cat$/ }).waitFor({ timeout: 120_000 });
     await page.screenshot({ path: join(screenshots, "classify-camera.png"), fullPage: true });
     assert.equal(await page.locator("#camera").textContent(), "Stop the camera");
+    assert.ok(await page.locator("#video").isVisible());
     await page.locator("#camera").click();
     assert.equal(await page.locator("#camera").textContent(), "Use the camera");
+    assert.ok(await page.locator("#view").isVisible());
     await page.getByRole("button", { name: "Coffee" }).click();
     await says(page, "espresso");
   }),
