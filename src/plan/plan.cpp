@@ -91,8 +91,9 @@ class Sieve {
 
  private:
   bool passes(Status status) {
-    if (!status) refusals_.add(std::move(status).error());
-    return status.has_value();
+    if (status) return true;
+    refusals_.add(std::move(status).error());
+    return false;
   }
 
   template <class Check>
