@@ -1,8 +1,10 @@
-"""Builds the page of web/demo into build/web/demo: static files, to be served from anywhere.
+"""Builds a page of web/demo: static files, to be served from anywhere.
 
-python examples/build_page.py
+python examples/build_page.py               # search by meaning, into build/web/demo
+python examples/build_page.py --classify    # what is in a picture, into build/web/classify
 """
 
+import argparse
 import json
 import shutil
 import subprocess
@@ -16,7 +18,7 @@ from search import program_file
 
 ROOT = Path(__file__).resolve().parent.parent
 WEB = ROOT / "web"
-PAGE = ROOT / "build" / "web" / "demo"
+PAGES = ROOT / "build" / "web"
 TOKENIZER = "l2_supercat_tokenizer_config.json"
 # What every vocabulary of this kind begins with: three special pieces and the 256 bytes.
 FIRST_PIECE = 259
@@ -80,14 +82,12 @@ def run(*command: object) -> None:
         raise SystemExit(done.returncode)
 
 
-def main() -> None:
-    run(sys.executable, ROOT / "scripts" / "build_web.py")
-    PAGE.mkdir(parents=True, exist_ok=True)
-    tools, demo = WEB / "node_modules" / ".bin", WEB / "demo"
+def bundle(name: str, page: Path) -> None:
+    demo, tools = WEB / "demo", WEB / "node_modules" / ".bin"
     run(tools / "tsc", "--project", demo)
     run(
         tools / "esbuild",
-        demo / "demo.ts",
+        demo / f"{name}.ts",
         f"--tsconfig={demo / 'tsconfig.json'}",
         "--bundle",
         "--format=esm",
@@ -96,17 +96,44 @@ def main() -> None:
         "--external:node:*",
         "--loader:.txt=text",
         "--log-level=warning",
-        f"--outfile={PAGE / 'demo.js'}",
+        f"--outfile={page / name}.js",
     )
-    write_vocabulary(PAGE / "vocabulary.txt")
+
+
+def search_files(page: Path) -> dict[str, Path]:
+    write_vocabulary(page / "vocabulary.txt")
+    program = program_file()
+    return {"index.html": WEB / "demo" / "index.html", program.name: program}
+
+
+def classify_files(page: Path) -> dict[str, Path]:
+    # Only this page needs their packages.
+    from classify import exported
+    from export_efficientnet import samples
+
+    made = exported()
+    files = {name: made / name for name in ("fp32.pte", "int8.pte", "labels.txt")}
+    return files | {"index.html": WEB / "demo" / "classify.html"} | {path.name: path for path in samples()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--classify", action="store_true", help="the page that says what is in a picture")
+    is_classify = parser.parse_args().classify
+    name, files_of = ("classify", classify_files) if is_classify else ("demo", search_files)
+    page = PAGES / name
+    run(sys.executable, ROOT / "scripts" / "build_web.py")
+    page.mkdir(parents=True, exist_ok=True)
+    bundle(name, page)
     try:
-        program = program_file()
+        files = files_of(page)
     except nibble.NibbleError as error:
         raise SystemExit(f"build_page: {error}") from None
+    files |= {"style.css": WEB / "demo" / "style.css", "nibble.wasm": WEB / "dist" / "nibble.wasm"}
     # With their times: that is what tells a browser's copy from a newer file.
-    for file in (demo / "index.html", demo / "style.css", WEB / "dist" / "nibble.wasm", program):
-        shutil.copy2(file, PAGE / file.name)
-    print(f"The page is in {PAGE.relative_to(ROOT)}.")
+    for file_name, file in files.items():
+        shutil.copy2(file, page / file_name)
+    print(f"The page is in {page.relative_to(ROOT)}.")
 
 
 if __name__ == "__main__":

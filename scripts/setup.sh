@@ -145,6 +145,14 @@ setup_nibble() {
   echo "$wanted" >"$stamp"
 }
 
+# setup_beside FOLDER FILE: the packages that FILE names, into FOLDER/python and not into .venv: few need them.
+setup_beside() {
+  if stamp_is "$1/packages" "$(<"$2")"; then return 0; fi
+  step "packages of $2" "pip-$(basename "$1")" .venv/bin/python3 -m pip install --disable-pip-version-check --no-deps \
+    --upgrade --target "$1/python" --requirement "$2" || return 1
+  cp "$2" "$1/packages"
+}
+
 # setup run|test
 setup() {
   # A build folder remembers absolute paths: a copied repository starts with a new one.

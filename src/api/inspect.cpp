@@ -20,9 +20,12 @@ void note_dtypes(const Graph& graph, const Node& node, const Signature& signatur
   });
 }
 
-void count_ops(const Graph& graph, Inspection& facts) {
+void count_graph(const Graph& graph, Inspection& facts) {
+  facts.constants += graph.constants.size();
+  for (const auto& constant : graph.constants) facts.constant_bytes += constant.length;
   const Registry registry = ops::registry();
-  std::unordered_map<std::string_view, std::size_t> place;
+  std::unordered_map<std::string, std::size_t> place;
+  for (std::size_t i = 0; i < facts.ops.size(); ++i) place.emplace(facts.ops[i].name, i);
   for (const auto& node : graph.nodes) {
     const Op* op = find_op(registry, node.op);
     const auto [found, is_new] = place.emplace(node.op, facts.ops.size());
@@ -96,6 +99,34 @@ Status make_plan(Program program, const DeviceProfile& profile, const InspectOpt
                                      .step = std::nullopt};
   for (const auto& state : plan->layout().states) facts.plan->states.push_back(state_info(state, 0));
   TRY_ASSIGN(facts.plan->step, make_step(boundary, options));
+  return {};
+}
+
+/// A method that Nibble alone does not run, because it is more than one delegate call: what its delegates hold, and
+/// what speaks against each of them.
+Status inspect_delegates(std::span<const std::byte> file, Error why, const DeviceProfile& profile,
+                         const InspectOptions& options, Inspection& facts) {
+  if (why.code != ErrorCode::unsupported) return std::unexpected(std::move(why));
+  TRY_ASSIGN(const ContainerHead head, read_head(file, file.size()));
+  TRY_ASSIGN(auto delegates, read_delegates(file.first(head.program_size), head, options.method));
+  if (delegates.empty()) return std::unexpected(std::move(why));
+  facts.problems.add(std::move(why));
+  for (std::size_t i = 0; i < delegates.size(); ++i) {
+    auto& [method, blob, named, inputs, outputs, arguments, constant_methods] = delegates[i];
+    Refusals refusals;
+    if (auto graph = read_blob(file.subspan(blob.offset, blob.size), named_sizes(delegates[i]))) {
+      count_graph(*graph, facts);
+      refusals = Plan::refusals(std::move(*graph), profile, options, ops::registry());
+    } else {
+      refusals.add(std::move(graph).error());
+    }
+    for (auto& [error, count] : refusals.all) {
+      if (delegates.size() > 1) error.message = fmt::format("delegate {}: {}", i, error.message);
+      facts.problems.all.push_back({std::move(error), count});
+    }
+  }
+  facts.method = std::move(delegates.front().method);
+  facts.constant_methods = std::move(delegates.front().constant_methods);
   return {};
 }
 
@@ -180,25 +211,28 @@ Json to_json(const Inspection::PlanFacts& plan, InspectDetails details) {
 
 Result<Inspection> inspect(const std::string& path, const DeviceProfile& profile, const InspectOptions& options) {
   TRY_ASSIGN(const MappedFile file, MappedFile::open(path));
-  TRY_ASSIGN(Program program, read_program(file.bytes(), options.method));
-
   Inspection facts;
   facts.file = path;
   facts.file_bytes = file.bytes().size();
   facts.device = profile.name;
-  facts.method = std::move(program.method);
-  const MethodSignature& signature = program.signature;
+  auto program = read_program(file.bytes(), options.method);
+  if (!program) {
+    TRY(inspect_delegates(file.bytes(), std::move(program).error(), profile, options, facts));
+    return facts;
+  }
+  facts.method = std::move(program->method);
+  const MethodSignature& signature = program->signature;
   for (std::size_t i = 0; i < signature.inputs.size(); ++i) {
     facts.inputs.push_back({signature.inputs[i], signature.graph_inputs[i] >= 0, std::nullopt});
   }
   facts.outputs = signature.outputs;
-  facts.constant_methods = std::move(program.constant_methods);
-  count_ops(program.graph, facts);
-  facts.constants = program.graph.constants.size();
-  for (const auto& constant : program.graph.constants) facts.constant_bytes += constant.length;
+  facts.constant_methods = std::move(program->constant_methods);
+  count_graph(program->graph, facts);
 
-  if (auto planned = make_plan(std::move(program), profile, options, facts); !planned) {
-    facts.problem = std::move(planned).error();
+  const Graph graph = program->graph;
+  if (auto planned = make_plan(std::move(*program), profile, options, facts); !planned) {
+    if (!facts.plan) facts.problems = Plan::refusals(graph, profile, options, ops::registry());
+    if (facts.problems.all.empty()) facts.problems.add(std::move(planned).error());
   }
   return facts;
 }
@@ -209,13 +243,16 @@ std::string to_json(const Inspection& facts, InspectDetails details) {
                {"outputs", Json::array()}, {"constant_methods", Json::object()},
                {"ops", Json::array()},     {"constants", {{"count", facts.constants}, {"bytes", facts.constant_bytes}}},
                {"device", facts.device},   {"plan", nullptr},
-               {"problem", nullptr}};
+               {"problem", nullptr},       {"problems", Json::array()}};
   for (const auto& input : facts.inputs) json["inputs"].push_back(to_json(input));
   for (const auto& output : facts.outputs) json["outputs"].push_back(to_json(output));
   for (const auto& method : facts.constant_methods) json["constant_methods"][method.name] = to_json(method);
   for (const auto& op : facts.ops) json["ops"].push_back(to_json(op));
   if (facts.plan) json["plan"] = to_json(*facts.plan, details);
-  if (facts.problem) json["problem"] = facts.problem->message;
+  for (const auto& [error, count] : facts.problems.all) {
+    json["problems"].push_back({{"reason", error.message}, {"operators", count}});
+  }
+  if (!facts.problems.all.empty()) json["problem"] = facts.problems.all.front().error.message;
   // Names come from the file: what is no UTF-8 in them is replaced.
   return json.dump(2, ' ', false, Json::error_handler_t::replace);
 }

@@ -60,11 +60,12 @@ struct Inspection {
   std::uint64_t constant_bytes = 0;
   std::string device;
   std::optional<PlanFacts> plan;
-  /// Why there is no plan for this device, or no step for these shapes.
-  std::optional<Error> problem;
+  /// All reasons why there is no plan for this device, or else why there is no step for these shapes.
+  Refusals problems;
 };
 
-/// Fails if the file cannot be read as a program. If the program cannot be planned, `problem` says why.
+/// Fails if the file cannot be read as a program. If the program cannot be planned, `problems` says why; it then
+/// also describes methods that are more than one delegate call, which run only through ExecuTorch.
 Result<Inspection> inspect(const std::string& path, const DeviceProfile& profile, const InspectOptions& options = {});
 
 /// What to include in addition to the summary.

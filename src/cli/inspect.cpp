@@ -114,6 +114,17 @@ std::string print_choices(std::span<const ChoiceInfo> choices) {
   return fmt::format("\nvariants\n{}", choices.empty() ? "  no kernel comes in several\n" : table.text("  "));
 }
 
+/// One reason alone is said by the error.
+std::string print_problems(const Refusals& problems) {
+  if (problems.all.size() < 2) return "";
+  Table table("rl");
+  for (std::size_t i = 0; i < problems.all.size(); ++i) {
+    const auto& [error, count] = problems.all[i];
+    table.row({std::to_string(i + 1), error.message + (count > 1 ? fmt::format(" (at {} operators)", count) : "")});
+  }
+  return fmt::format("\nwhy it cannot run\n{}", table.text("  "));
+}
+
 }  // namespace
 
 Result<InputShape> parse_input_shape(std::string_view text) {
@@ -153,9 +164,13 @@ Status inspect_command(const InspectCommandOptions& options) {
     const bool has_step = facts.plan && facts.plan->step;
     if (options.variants && has_step) print(print_choices(facts.plan->step->choices));
     if (options.plan && has_step) print(print_step(*facts.plan->step));
+    print(print_problems(facts.problems));
   }
-  if (facts.problem) return std::unexpected(*facts.problem);
-  return {};
+  const auto& problems = facts.problems.all;
+  if (problems.empty()) return {};
+  const auto& [code, message] = problems.front().error;
+  if (problems.size() == 1) return fail(code, "{}", message);
+  return fail(code, "there are {} reasons why this program cannot run; the first: {}", problems.size(), message);
 }
 
 }  // namespace nibble::cli

@@ -133,8 +133,14 @@ class Explorer {
     for (auto v : g.inputs) unknown_[v] = std::holds_alternative<SymInt>(g.values[v]);
   }
 
-  Result<Needs> run() {
-    for (std::uint32_t n = 0; n < parts_.graph.nodes.size(); ++n) TRY(explore(n));
+  Result<Needs> run(Refusals* refusals) {
+    for (std::uint32_t n = 0; n < parts_.graph.nodes.size(); ++n) {
+      auto status = explore(n);
+      if (status) continue;
+      if (refusals == nullptr) return std::unexpected(std::move(status).error());
+      refusals->add(std::move(status).error());
+      forget(n, true);
+    }
     return std::move(needs_);
   }
 
@@ -155,7 +161,12 @@ class Explorer {
       status = lower_with_guesses(n, std::move(status).error());
     }
     TRY(std::move(status));
-    if (!is_unknown && !reads_data) return {};
+    if (is_unknown || reads_data) forget(n, is_guess);
+    return {};
+  }
+
+  /// Takes the largest shapes for what a node makes: it depends on the caller's data, or was only guessed.
+  void forget(std::uint32_t n, bool is_guess) {
     for (auto v : parts_.operands[n].outputs) {
       if (const auto* t = parts_.graph.tensor(v)) {
         unknown_[v] = is_guess || !(live_.shapes[v] == t->shape);
@@ -164,7 +175,6 @@ class Explorer {
         unknown_[v] = true;
       }
     }
-    return {};
   }
 
   /// Lowers a node once for every combination of variants.
@@ -258,6 +268,6 @@ class Explorer {
 
 }  // namespace
 
-Result<Needs> explore(PlanParts& parts) { return Explorer(parts).run(); }
+Result<Needs> explore(PlanParts& parts, Refusals* refusals) { return Explorer(parts).run(refusals); }
 
 }  // namespace nibble

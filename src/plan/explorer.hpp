@@ -15,7 +15,8 @@ struct Needs {
 };
 
 /// Fills in `parts.fixed`, `parts.pipelines` and `parts.choices`. The graph, the ops, the operands and the storage's
-/// entries must be set before. An op that fails at its largest shapes, or that this device cannot run, fails the plan.
-Result<Needs> explore(PlanParts& parts);
+/// entries must be set before. An op that fails at its largest shapes, or that this device cannot run, fails the plan;
+/// with `refusals`, it is noted there, and the shapes that the program states for its results are taken as they are.
+Result<Needs> explore(PlanParts& parts, Refusals* refusals = nullptr);
 
 }  // namespace nibble

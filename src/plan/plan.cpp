@@ -20,6 +20,104 @@ Status rewrite(Graph& graph, const Limits& limits, const Options& options, const
   return {};
 }
 
+/// Every tensor must be written (by the caller, the file or a node) before it is read. No 64-bit element may reach the
+/// GPU.
+class ValueCheck {
+ public:
+  explicit ValueCheck(const Graph& graph) : graph_(graph), has_value_(graph.values.size()) {
+    write(graph.inputs);
+    for (ValueId v = 0; v < graph.values.size(); ++v) {
+      if (const auto* t = graph.tensor(v); t != nullptr && t->constant >= 0) has_value_[v] = true;
+    }
+  }
+
+  void write(std::span<const ValueId> values) {
+    for (auto v : values) has_value_[v] = true;
+  }
+  bool has_value(ValueId v) const { return has_value_[v]; }
+
+  Status check(std::span<const ValueId> values, std::string_view reader) const {
+    for (auto v : values) {
+      if (!has_value_[v])
+        return fail(ErrorCode::invalid_program, "{} reads value {} before anything wrote it", reader, v);
+      if (const auto* t = graph_.tensor(v); t != nullptr && size_of(t->dtype) == 8) {
+        return fail(ErrorCode::unsupported,
+                    "{} reads a {} tensor, but GPUs have no 64-bit elements: export with downcast_64_bit", reader,
+                    t->dtype);
+      }
+    }
+    return {};
+  }
+
+ private:
+  const Graph& graph_;
+  std::vector<bool> has_value_;
+};
+
+/// Takes nodes out of a graph that cannot even be lowered, and notes why. What they would have made becomes an input.
+class Sieve {
+ public:
+  Sieve(Graph& graph, Refusals& refusals) : graph_(graph), refusals_(refusals), lent_(graph.values.size()) {}
+
+  void bind(const FindSignature& find) {
+    keep_nodes([&](Node& node) -> Status {
+      Graph alone;
+      alone.nodes.push_back(node);
+      TRY(bind_signatures(alone, find));
+      node.signature = alone.nodes.front().signature;
+      return {};
+    });
+  }
+
+  void check_values() {
+    lent_.resize(graph_.values.size());
+    ValueCheck values(graph_);
+    const auto check = [&](std::span<const ValueId> read, std::string_view reader) {
+      for (auto v : read) {
+        if (!lent_[v] || values.has_value(v)) continue;
+        graph_.inputs.push_back(v);
+        values.write({&v, 1});
+      }
+      return values.check(read, reader);
+    };
+    keep_nodes([&](const Node& node) -> Status {
+      const auto operands = operands_of(graph_, node);
+      TRY(check(operands.inputs, node.name()));
+      values.write(operands.outputs);
+      return check(operands.outputs, node.name());
+    });
+    std::erase_if(graph_.outputs, [&](ValueId v) { return !passes(check({&v, 1}, "the output list")); });
+  }
+
+ private:
+  bool passes(Status status) {
+    if (status) return true;
+    refusals_.add(std::move(status).error());
+    return false;
+  }
+
+  template <class Check>
+  void keep_nodes(const Check& check) {
+    std::erase_if(graph_.nodes, [&](Node& node) {
+      if (passes(check(node))) return false;
+      for (auto v : node.args) {
+        lent_[v] = is_data(v);
+        if (const auto* list = std::get_if<ValueList>(&graph_.values[v])) {
+          for (auto item : list->items) lent_[item] = is_data(item);
+        }
+      }
+      return true;
+    });
+  }
+  bool is_data(ValueId v) const {
+    return graph_.tensor(v) != nullptr || std::holds_alternative<SymInt>(graph_.values[v]);
+  }
+
+  Graph& graph_;
+  Refusals& refusals_;
+  std::vector<bool> lent_;  ///< a node that was taken out may have made it
+};
+
 /// Makes a plan from a graph whose passes have run. The steps are in run().
 class Planner {
  public:
@@ -33,11 +131,12 @@ class Planner {
     }
   }
 
-  Result<std::shared_ptr<const Plan>> run(const Options& options) {
+  /// With `refusals`, goes on behind nodes that fail.
+  Result<std::shared_ptr<const Plan>> run(const Options& options, Refusals* refusals = nullptr) {
     TRY(check_values());
     const auto& limits = parts_.profile.limits;
     TRY_ASSIGN(parts_.storage, analyze_storage(parts_.graph, parts_.operands, limits, options));
-    TRY_ASSIGN(auto needs, explore(parts_));
+    TRY_ASSIGN(auto needs, explore(parts_, refusals));
     parts_.storage.scratch_bytes = std::move(needs.scratch_bytes);
     TRY(assign_buffers(parts_.graph, parts_.operands, limits, parts_.storage, parts_.layout));
     lay_out_inputs(needs);
@@ -56,33 +155,16 @@ class Planner {
     return index == Storage::kNone ? nullptr : &parts_.storage.entries[index];
   }
 
-  // Every tensor must be written (by the caller, the file or a node) before it is read. No 64-bit element may reach the
-  // GPU.
   Status check_values() {
     const Graph& g = parts_.graph;
-    std::vector<bool> has_value(g.values.size());
-    for (auto v : g.inputs) has_value[v] = true;
-    for (ValueId v = 0; v < g.values.size(); ++v) {
-      if (const auto* t = g.tensor(v); t != nullptr && t->constant >= 0) has_value[v] = true;
-    }
-    const auto check = [&](ValueId v, std::string_view reader) -> Status {
-      if (!has_value[v])
-        return fail(ErrorCode::invalid_program, "{} reads value {} before anything wrote it", reader, v);
-      if (const auto* t = g.tensor(v); t != nullptr && size_of(t->dtype) == 8) {
-        return fail(ErrorCode::unsupported,
-                    "{} reads a {} tensor, but GPUs have no 64-bit elements: export with downcast_64_bit", reader,
-                    t->dtype);
-      }
-      return {};
-    };
+    ValueCheck values(g);
     for (std::size_t n = 0; n < g.nodes.size(); ++n) {
       const auto& [inputs, outputs, reads_data] = parts_.operands[n];
-      for (auto v : inputs) TRY(check(v, g.nodes[n].name()));
-      for (auto v : outputs) has_value[v] = true;
-      for (auto v : outputs) TRY(check(v, g.nodes[n].name()));
+      TRY(values.check(inputs, g.nodes[n].name()));
+      values.write(outputs);
+      TRY(values.check(outputs, g.nodes[n].name()));
     }
-    for (auto v : g.outputs) TRY(check(v, "the output list"));
-    return {};
+    return values.check(g.outputs, "the output list");
   }
 
   void lay_out_inputs(const Needs& needs) {
@@ -171,16 +253,51 @@ class Planner {
 
 }  // namespace
 
-Result<std::shared_ptr<const Plan>> Plan::make(Graph graph, DeviceProfile profile, const Options& options,
-                                               Registry registry) {
-  TRY_ASSIGN(auto preferences, Preferences::make(options, all_choices(registry)));
-  const auto find = [registry](std::string_view name) -> const Signature* {
+void Refusals::add(Error error) {
+  const auto found = std::ranges::find(all, error.message, [](const Refusal& r) { return r.error.message; });
+  if (found != all.end()) {
+    ++found->count;
+  } else {
+    all.push_back({std::move(error)});
+  }
+}
+
+namespace {
+
+FindSignature signatures(Registry registry) {
+  return [registry](std::string_view name) -> const Signature* {
     const Op* op = find_op(registry, name);
     return op != nullptr ? &op->signature : nullptr;
   };
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Plan>> Plan::make(Graph graph, DeviceProfile profile, const Options& options,
+                                               Registry registry) {
+  TRY_ASSIGN(auto preferences, Preferences::make(options, all_choices(registry)));
+  const auto find = signatures(registry);
   TRY(bind_signatures(graph, find));
   TRY(rewrite(graph, profile.limits, options, find));
   return Planner(std::move(graph), std::move(profile), std::move(preferences), registry).run(options);
+}
+
+Refusals Plan::refusals(Graph graph, DeviceProfile profile, Options options, Registry registry) {
+  Refusals found;
+  const auto plan = [&]() -> Status {
+    TRY_ASSIGN(auto preferences, Preferences::make(options, all_choices(registry)));
+    const auto find = signatures(registry);
+    Sieve sieve(graph, found);
+    sieve.bind(find);
+    // A pass could remove a node that is refused, since what reads its result may be gone.
+    for (const auto& pass : passes()) options.without_passes.emplace_back(pass.name);
+    TRY(rewrite(graph, profile.limits, options, find));
+    sieve.check_values();
+    TRY(Planner(std::move(graph), std::move(profile), std::move(preferences), registry).run(options, &found));
+    return {};
+  };
+  if (auto status = plan(); !status) found.add(std::move(status).error());
+  return found;
 }
 
 }  // namespace nibble

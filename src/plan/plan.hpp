@@ -32,6 +32,17 @@ struct PlanParts {
   std::vector<ChoiceMade> choices;
 };
 
+/// Why a program cannot be planned, each sentence once.
+struct Refusals {
+  struct Refusal {
+    Error error;
+    std::size_t count = 1;  ///< how many operators give this reason
+  };
+  std::vector<Refusal> all = {};
+
+  void add(Error error);
+};
+
 /// Immutable, shared by all sessions of a model.
 class Plan {
  public:
@@ -41,6 +52,9 @@ class Plan {
   /// lays out memory. One error lists all unknown ops.
   static Result<std::shared_ptr<const Plan>> make(Graph graph, DeviceProfile profile, const Options& options,
                                                   Registry registry);
+  /// All reasons why make() fails on a graph: behind an operator that is refused, planning goes on with the shapes that
+  /// the program states. Empty if make() succeeds.
+  static Refusals refusals(Graph graph, DeviceProfile profile, Options options, Registry registry);
 
   const Graph& graph() const { return parts_.graph; }
   const DeviceProfile& profile() const { return parts_.profile; }

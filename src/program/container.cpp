@@ -89,12 +89,29 @@ class ContainerReader {
     TRY_ASSIGN(container_.constant_methods, read_constant_methods(program_, budget_));
     TRY_ASSIGN(const et::ExecutionPlan* plan, find_method(method));
     TRY_ASSIGN(const et::DelegateCall* call, find_call(*plan));
-    TRY(read_delegate(*plan, *call));
+    TRY_ASSIGN(const et::BackendDelegate* delegate, find_delegate(*plan, *call));
+    TRY_ASSIGN(container_.blob, blob_of(*delegate));
     TRY(read_named_data());
     TRY(read_values(*plan, plan->inputs(), "input", container_.inputs));
     TRY(read_values(*plan, plan->outputs(), "output", container_.outputs));
     TRY(read_values(*plan, call->args(), "delegate argument", container_.arguments));
     return std::move(container_);
+  }
+
+  Result<std::vector<Container>> read_delegates(std::string_view method) {
+    TRY_ASSIGN(container_.constant_methods, read_constant_methods(program_, budget_));
+    TRY_ASSIGN(const et::ExecutionPlan* plan, find_method(method));
+    TRY(read_named_data());
+    std::vector<Container> all;
+    for (std::size_t i = 0; i < length(plan->delegates()); ++i) {
+      const auto& delegate = *get(plan->delegates(), i);
+      TRY_ASSIGN(const auto id, read_name(delegate.id(), "the delegate's backend name"));
+      if (id != kBackend) continue;
+      TRY(budget_.spend(sizeof(Container)));
+      TRY_ASSIGN(container_.blob, blob_of(delegate));
+      all.push_back(container_);
+    }
+    return all;
   }
 
  private:
@@ -188,7 +205,7 @@ class ContainerReader {
     return names;
   }
 
-  Status read_delegate(const et::ExecutionPlan& plan, const et::DelegateCall& call) {
+  Result<const et::BackendDelegate*> find_delegate(const et::ExecutionPlan& plan, const et::DelegateCall& call) {
     const std::size_t count = length(plan.delegates());
     if (call.delegate_index() < 0 || static_cast<std::size_t>(call.delegate_index()) >= count) {
       return fail(ErrorCode::invalid_program, "method '{}' calls delegate {}, but it has {} delegates",
@@ -200,13 +217,14 @@ class ContainerReader {
       return fail(ErrorCode::unsupported, "method '{}' was exported for {}, but Nibble runs programs for {}",
                   container_.method, id, kBackend);
     }
+    return &delegate;
+  }
+
+  Result<FileRange> blob_of(const et::BackendDelegate& delegate) const {
     if (delegate.processed() == nullptr) return fail(ErrorCode::invalid_program, "the delegate has no data");
     const std::uint32_t index = delegate.processed()->index();
     switch (delegate.processed()->location()) {
-      case et::DataLocation::SEGMENT: {
-        TRY_ASSIGN(container_.blob, segment(index, "the delegate blob"));
-        return {};
-      }
+      case et::DataLocation::SEGMENT: return segment(index, "the delegate blob");
       case et::DataLocation::INLINE: break;
       default:
         return fail(ErrorCode::invalid_program, "the delegate blob is at the unknown kind of place {}",
@@ -219,9 +237,8 @@ class ContainerReader {
     }
     const auto* data = get(blobs, index)->data();
     if (data == nullptr) return fail(ErrorCode::invalid_program, "the delegate blob has no data");
-    container_.blob.offset = static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(data->data()) - base_);
-    container_.blob.size = data->size();
-    return {};
+    return FileRange{static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(data->data()) - base_),
+                     data->size()};
   }
 
   Result<FileRange> segment(std::uint32_t index, std::string_view what) const {
@@ -353,15 +370,31 @@ Result<ContainerHead> read_head(std::span<const std::byte> first_bytes, std::uin
   return head;
 }
 
-Result<Container> read_container(std::span<const std::byte> program, const ContainerHead& head,
-                                 std::string_view method) {
+namespace {
+
+template <class Read>
+auto with_reader(std::span<const std::byte> program, const ContainerHead& head, const Read& read)
+    -> decltype(read(std::declval<ContainerReader&>())) {
   if (program.size() != head.program_size) {
     return fail(ErrorCode::invalid_argument, "the program has {} bytes, but {} were given", head.program_size,
                 program.size());
   }
   TRY_ASSIGN(const AlignedBytes bytes, AlignedBytes::of(program, "the program"));
   TRY_ASSIGN(const auto* root, verified_root<et::Program>(bytes.bytes(), "ET12", "the program"));
-  return ContainerReader(*root, bytes.bytes().data(), head).read(method);
+  ContainerReader reader(*root, bytes.bytes().data(), head);
+  return read(reader);
+}
+
+}  // namespace
+
+Result<Container> read_container(std::span<const std::byte> program, const ContainerHead& head,
+                                 std::string_view method) {
+  return with_reader(program, head, [&](ContainerReader& reader) { return reader.read(method); });
+}
+
+Result<std::vector<Container>> read_delegates(std::span<const std::byte> program, const ContainerHead& head,
+                                              std::string_view method) {
+  return with_reader(program, head, [&](ContainerReader& reader) { return reader.read_delegates(method); });
 }
 
 }  // namespace nibble

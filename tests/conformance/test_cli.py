@@ -13,6 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from support.vk00 import Blob
+
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = Path(os.environ.get("NIBBLE_PROGRAMS", ROOT / "build" / "programs"))
 COMMAND = os.environ.get("NIBBLE_COMMAND") or shutil.which("nibble", path=str(Path(sys.executable).parent))
@@ -250,6 +252,29 @@ def test_inspect_tells_what_a_session_keeps():
 
 def test_inspect_names_what_lies_outside_the_delegate():
     assert "aten::" in fail("inspect", program("partly_delegated"), env=NO_GPU)
+
+
+def test_inspect_names_all_reasons_at_once(tmp_path):
+    b = Blob()
+    x, y, z, out = (b.tensor("float32", [size]) for size in (4, 4, 2, 2))
+    b.op("aten.unheard_of.default", [x, y])
+    b.op("aten.relu.default", [y, z])
+    b.op("aten.relu.default", [y, z])
+    b.op("aten.abs.default", [z, out])
+    b.inputs, b.outputs = [x], [out]
+    path = tmp_path / "refused.pte"
+    path.write_bytes(b.pte())
+    reasons = [
+        "the program uses an operator that Nibble does not have: aten.unheard_of.default",
+        "aten.relu.default: out would have shape [4], but the program makes room for [2]",
+    ]
+    sentence = fail("inspect", path, env=NO_GPU)
+    assert sentence == f"nibble: there are 2 reasons why this program cannot run; the first: {reasons[0]}\n"
+    printed = nibble("inspect", path, env=NO_GPU).stdout
+    assert printed.endswith(f"\nwhy it cannot run\n  1  {reasons[0]}\n  2  {reasons[1]} (at 2 operators)\n")
+    facts = json.loads(nibble("inspect", path, "--json", env=NO_GPU).stdout)
+    assert facts["problems"] == [{"reason": reasons[0], "operators": 1}, {"reason": reasons[1], "operators": 2}]
+    assert facts["problem"] == reasons[0]
 
 
 # What needs one.
