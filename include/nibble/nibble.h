@@ -70,6 +70,14 @@ NIBBLE_EXPORT void nibble_set_wgpu_library(const char* path) NIBBLE_NOEXCEPT;
 /* All adapters as a JSON list. Valid until the thread's next call of this function. */
 NIBBLE_EXPORT const char* nibble_devices_json(void) NIBBLE_NOEXCEPT;
 
+/* All ops as a JSON list of {"name", "family", "arguments", "notes"}; an argument is {"name", "role", "optional",
+ * "ignored", "output"}. Needs no device, like the next one. */
+NIBBLE_EXPORT const char* nibble_ops_json(void) NIBBLE_NOEXCEPT;
+/* Whether a node can be planned, with its types and shapes: {"op": name, "arguments": [...], "out": value} in JSON. A
+ * tensor is {"dtype", "shape", "constant", "fixed"}, with its largest shape; "constant" and "fixed" (its shape is the
+ * same in every call) may be left out. A SymInt is {}. Everything else is written as what it is. */
+NIBBLE_EXPORT bool nibble_check_node(const char* node) NIBBLE_NOEXCEPT;
+
 NIBBLE_EXPORT nibble_device* nibble_device_open(const char* selector) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT const char* nibble_device_json(nibble_device* device) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT uint64_t nibble_device_live_objects(nibble_device* device) NIBBLE_NOEXCEPT;

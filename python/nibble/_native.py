@@ -57,6 +57,8 @@ _FUNCTIONS = {
     "nibble_error_code": (c_int32, []),
     "nibble_set_wgpu_library": (None, [c_char_p]),
     "nibble_devices_json": (c_char_p, []),
+    "nibble_ops_json": (c_char_p, []),
+    "nibble_check_node": (c_bool, [c_char_p]),
     "nibble_device_open": (c_void_p, [c_char_p]),
     "nibble_device_json": (c_char_p, [c_void_p]),
     "nibble_device_live_objects": (c_uint64, [c_void_p]),

@@ -2,11 +2,6 @@
 
 import contextlib
 import functools
-import json
-import shutil
-import subprocess
-import sys
-import sysconfig
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,7 +15,7 @@ from executorch.exir.backend.utils import tag_constant_data, tag_mutated_buffer
 from executorch.exir.passes.replace_aten_with_edge_pass import aten_to_edge
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 
-from ._native import NibbleError
+from ._registry import operators, refusal
 
 aten = torch.ops.aten
 
@@ -36,17 +31,9 @@ _TENSOR_FORMS = {
     aten.mul.Scalar: aten.mul.Tensor,
     aten.div.Scalar: aten.div.Tensor,
     aten.div.Scalar_mode: aten.div.Tensor_mode,
+    aten.fmod.Scalar: aten.fmod.Tensor,
+    aten.remainder.Scalar: aten.remainder.Tensor,
 }
-
-
-@functools.cache
-def operators() -> frozenset[str]:
-    """The names of Nibble's operators."""
-    command = shutil.which("nibble", path=sysconfig.get_path("scripts")) or shutil.which("nibble")
-    if command is None:
-        raise NibbleError(f"the command nibble is not installed beside {sys.executable}", "io")
-    listed = subprocess.run([command, "ops", "--json"], capture_output=True, check=True).stdout
-    return frozenset(op["name"] for op in json.loads(listed))
 
 
 class Partitioner(VulkanPartitioner):
@@ -77,6 +64,7 @@ class Partitioner(VulkanPartitioner):
     def partition(self, exported_program) -> PartitionResult:
         module = exported_program.graph_module
         support = _Support(
+            exported_program,
             utils.DEFAULT_TEXTURE_LIMITS,
             utils.DEFAULT_BUFFER_LIMIT,
             operator_blocklist=self.operator_blocklist,
@@ -101,8 +89,9 @@ class Partitioner(VulkanPartitioner):
 class _Support(VulkanSupportedOperators):
     """The stock rules first, for what they know of the exporter's passes; then Nibble's."""
 
-    def __init__(self, *arguments, **lists):
+    def __init__(self, program, *arguments, **lists):
         super().__init__(*arguments, **lists)
+        self.program = program
         self.reasons: dict[str, str] = {}
 
     def log_skip(self, node, reason: str) -> None:
@@ -135,7 +124,7 @@ class _Support(VulkanSupportedOperators):
         for tensor in _tensors(node):
             if tensor.dtype not in _DTYPES:
                 return f"{name} has a tensor of {str(tensor.dtype).removeprefix('torch.')}, which Nibble does not store"
-        return ""
+        return refusal(self.program, node, name) if hasattr(node.target, "_schema") else ""
 
 
 def _written_name(node) -> str:

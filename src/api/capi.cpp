@@ -5,6 +5,7 @@
 #include <new>
 
 #include "api/c_options.hpp"
+#include "api/ops_json.hpp"
 #include "api/states.hpp"
 #include "boundary/boundary.hpp"
 #include "nibble/nibble.h"
@@ -151,6 +152,13 @@ const char* nibble_devices_json(void) noexcept {
   text = text_of(json);
   return text.c_str();
 }
+
+const char* nibble_ops_json(void) noexcept {
+  static const std::string kText = text_of(nibble::ops_json());
+  return kText.c_str();
+}
+
+bool nibble_check_node(const char* node) noexcept { return is_there(node, "node") && ok(nibble::check_node(node)); }
 
 nibble_device* nibble_device_open(const char* selector) noexcept {
   auto device = nibble::Device::open(selector != nullptr ? selector : "");

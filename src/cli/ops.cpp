@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "api/ops_json.hpp"
 #include "cli/commands.hpp"
 #include "cli/table.hpp"
 #include "graph/passes/passes.hpp"
@@ -31,32 +32,10 @@ void print_variants(bool as_json) {
   print(as_json ? list.dump(2) + '\n' : table.text());
 }
 
-Json to_json(const Arg& arg) {
-  return {{"name", arg.name},
-          {"role", to_string(arg.role)},
-          {"optional", arg.optional},
-          {"ignored", arg.role == Role::ignored},
-          {"output", is_output(arg.role)}};
-}
-
-Json to_json(std::string_view family, const Op& op) {
-  Json args = Json::array();
-  for (const auto& arg : op.signature.args()) args.push_back(to_json(arg));
-  return {{"name", op.name()}, {"family", family}, {"arguments", std::move(args)}, {"notes", op.notes.text}};
-}
-
 void print_passes() {
   Table table("ll");
   for (const auto& pass : passes()) table.row({std::string(pass.name), std::string(pass.what.text)});
   print(table.text());
-}
-
-void print_json() {
-  Json rows = Json::array();
-  for (const auto& family : ops::registry()) {
-    for (const auto& op : family.ops) rows.push_back(to_json(family.name, op));
-  }
-  print(rows.dump(2) + '\n');
 }
 
 void print_table() {
@@ -80,7 +59,7 @@ Status ops_command(const OpsOptions& options) {
   } else if (options.passes) {
     print_passes();
   } else if (options.json) {
-    print_json();
+    print(ops_json().dump(2) + '\n');
   } else {
     print_table();
   }

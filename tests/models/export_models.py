@@ -58,8 +58,8 @@ def export_model(model: Model, full: bool):
     module, inputs = model.build(full), inputs_of(model, full)
     shapes = None
     if model.dynamic:
-        bounds = {i: [x.shape[i] for x in inputs] for i in model.dynamic}
-        shapes = ({i: torch.export.Dim(f"d{i}", min=min(b) // 2, max=max(b)) for i, b in bounds.items()},)
+        bounds = {i: max(x.shape[i] for x in inputs) for i in model.dynamic}
+        shapes = ({i: torch.export.Dim(f"d{i}", min=model.least, max=most) for i, most in bounds.items()},)
     exported = torch.export.export(module, (inputs[0],), dynamic_shapes=shapes)
     if model.int8:
         module = quantize(exported, inputs)

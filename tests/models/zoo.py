@@ -26,8 +26,9 @@ class Model:
     full: tuple[Shape, ...]
     # The largest error, in units of the largest result.
     tolerance: float = 1e-4
-    # Dimensions of the input that are dynamic, up to the largest of the calls.
+    # Dimensions of the input that are dynamic, up to the largest of the calls, and from what on.
     dynamic: tuple[int, ...] = ()
+    least: int = 1
     int8: bool = False
 
     def calls(self, full: bool) -> tuple[Shape, ...]:
@@ -163,8 +164,8 @@ def sizes(*pairs: tuple[int, int]) -> tuple[Shape, ...]:
     return tuple((1, 3, *pair) for pair in pairs)
 
 
-MOVING = {"small": sizes((96, 80), (64, 96)), "full": sizes((224, 192), (160, 224), (97, 131)), "dynamic": (2, 3)}
-LARGE = {"small": sizes((96, 80), (80, 96)), "full": sizes((299, 224), (203, 299)), "dynamic": (2, 3)}
+MOVING = {"small": sizes((96, 80), (64, 96)), "full": sizes((224, 192), (160, 224), (97, 131)), "dynamic": (2, 3), "least": 64}
+LARGE = {"small": sizes((96, 80), (80, 96)), "full": sizes((299, 224), (203, 299)), "dynamic": (2, 3), "least": 75}
 
 MODELS = [
     Model("mv2", of_torchvision("mobilenet_v2"), square(64), square(224)),

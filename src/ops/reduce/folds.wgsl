@@ -18,6 +18,23 @@ fn merge(a: S, b: S) -> S {
   return a + b;
 }
 
+// Whether something is not zero. NaN is something.
+//! module: fold_any
+//! slots: elements
+alias S = i32;
+fn start() -> S {
+  return 0;
+}
+fn lift(x: T, i: u32) -> S {
+  return i32(!(x == T(0)));
+}
+fn lift4(v: vec4<T>, i: u32, step: u32) -> S {
+  return i32(!all(v == vec4<T>()));
+}
+fn merge(a: S, b: S) -> S {
+  return a | b;
+}
+
 // An extreme and where it lies; of equal ones the first. The value lies in the state by its bits.
 //! module: fold_extreme
 //! slots: elements

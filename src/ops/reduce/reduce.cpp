@@ -25,6 +25,16 @@ Result<DimSet> dims_of(const Lowering& op, const Tensor& self, const std::option
   return set;
 }
 
+Result<DimSet> dims_of(const Lowering& op, const Tensor& self, const std::optional<std::int64_t>& dim) {
+  DimSet set{};
+  set.fill(!dim);
+  if (dim) {
+    TRY_ASSIGN(const auto d, op.dim(*dim, self.rank(), "dim"));
+    set[d] = true;
+  }
+  return set;
+}
+
 /// Says the shape of `out`, and gives the lines to fold.
 Result<Lines> reduced(Lowering& op, const Tensor& self, const DimSet& is_folded, bool keepdim, Out& out) {
   Shape shape;
@@ -101,14 +111,20 @@ Status extreme_value(Lowering& op, const Tensor& self, const std::optional<Ints>
 template <const Order& order>
 Status extreme_place(Lowering& op, const Tensor& self, const std::optional<std::int64_t>& dim, bool keepdim, Out& out) {
   if (out.dtype != DType::i32) return op.fail("out must be int32, but it is {}", out.dtype);
-  DimSet is_folded{};
-  is_folded.fill(!dim);
-  if (dim) {
-    TRY_ASSIGN(const auto d, op.dim(*dim, self.rank(), "dim"));
-    is_folded[d] = true;
-  }
+  TRY_ASSIGN(const auto is_folded, dims_of(op, self, dim));
   return extreme(op, self, is_folded, keepdim, out, order, wgsl::finish_place);
 }
+
+Status any_of(Lowering& op, const Tensor& self, const std::optional<std::int64_t>& dim, bool keepdim, Out& out) {
+  if (out.dtype != DType::boolean) return op.fail("out must be bool, but it is {}", out.dtype);
+  TRY_ASSIGN(const auto is_folded, dims_of(op, self, dim));
+  TRY_ASSIGN(auto lines, reduced(op, self, is_folded, keepdim, out));
+  const Fold f{
+      .shader = &wgsl::fold_any, .elements = is_float(self.dtype) ? &wgsl::floats : &wgsl::ints, .elem = Elem::i32};
+  return reduce(op, self, lines, out, f, wgsl::finish_any);
+}
+
+Status any_of_all(Lowering& op, const Tensor& self, Out& out) { return any_of(op, self, {}, false, out); }
 
 constexpr std::string_view kSumArgs = "self, dim, keepdim, dtype -> out";
 constexpr std::string_view kArgs = "self, dim, keepdim -> out";
@@ -121,6 +137,8 @@ constexpr Op kReduceOps[] = {
     op<var_correction>("aten.var.correction", "self, dim, correction, keepdim -> out", "any dims"),
     op<extreme_value<kMax>>("aten.amax.default", kArgs, "any dims; NaN wins"),
     op<extreme_value<kMin>>("aten.amin.default", kArgs, "any dims; NaN wins"),
+    op<any_of>("aten.any.dim", kArgs, "NaN is true"),
+    op<any_of_all>("aten.any.default", "self -> out", "NaN is true"),
     op<extreme_place<kMax>>("aten.argmax.default", kArgs, kPlace),
     op<extreme_place<kMin>>("aten.argmin.default", kArgs, kPlace),
 };
