@@ -23,7 +23,7 @@ def operators() -> frozenset[str]:
 
 
 def refusal(program: torch.export.ExportedProgram, node: torch.fx.Node, name: str) -> str:
-    """Why Nibble cannot run an operator on a node's arguments, or nothing: its planner is asked with this node alone."""
+    """Why Nibble cannot run an operator on a node's arguments, or nothing. Its planner is asked about this node."""
     schema = node.target._schema
     if schema.is_mutable:  # its state is known only in the whole program
         return ""

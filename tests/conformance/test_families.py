@@ -10,6 +10,7 @@ from conformance import (
     elementwise_cases,
     quant_blobs,
     quant_cases,
+    remainder_blobs,
     rows_blob_cases,
     rows_cases,
     sample_blob_cases,
@@ -23,6 +24,7 @@ BUILDERS = (
     attention_blobs.BUILDERS
     | elementwise_blobs.BUILDERS
     | quant_blobs.BUILDERS
+    | remainder_blobs.BUILDERS
     | rows_blob_cases.BUILDERS
     | sample_blob_cases.BUILDERS
     | training_blobs.BUILDERS

@@ -23,10 +23,12 @@ def tensors(*shapes: tuple[int, ...]) -> tuple[torch.Tensor, ...]:
 
 
 def export(function, inputs, path, dynamic=None) -> set[str]:
-    """Exports a function of tensors into one delegate; gives its operators."""
+    """Exports a module, or a function of tensors, into one delegate; gives its operators."""
+    is_module = isinstance(function, torch.nn.Module)
     with warnings.catch_warnings():
         warnings.filterwarnings("error", message="not delegated")
-        nibble.export(Function(lambda _, *tensors: function(*tensors)), inputs, dynamic, path)
+        module = function if is_module else Function(lambda _, *tensors: function(*tensors))
+        nibble.export(module, inputs, dynamic, path)
     told = json.loads(subprocess.run([COMMAND, "inspect", "--json", path], capture_output=True, text=True).stdout)
     return {op["name"] for op in told["ops"]}
 
@@ -53,12 +55,45 @@ def test_forms_that_the_stock_partitioner_refuses(tmp_path):
             aten.add.Scalar(x, 1.5, 2),
             aten.sub.Scalar(n, 2),
             aten.div.Scalar(x, 7),
+            x.fmod(0.7),
+            torch.fmod(n, 3),
+            x.remainder(-0.7),
+            n % n.abs().clamp(1, 3),
+            x.any(),
+            (n > 4).any(1),
+            n.any(0, keepdim=True),
+            (x > -9).all(),
             x.unsqueeze(0).unsqueeze(0).softmax(2),
         )
 
     inputs = (*tensors((3, 4, 5)), torch.arange(-5, 7, dtype=torch.int32).reshape(3, 4))
     export(forms, inputs, tmp_path / "model.pte")
     check(forms, tmp_path / "model.pte", inputs)
+
+
+def test_convolutions_and_samplings_that_the_stock_partitioner_refuses(tmp_path):
+    f = torch.nn.functional
+    one, two, turned = tensors((6, 3, 3), (4, 3, 3, 3), (3, 4, 3))
+
+    def forms(line, picture, grid):
+        modes = [
+            (m, p, a)
+            for m in ("bilinear", "nearest", "bicubic")
+            for p in ("zeros", "border", "reflection")
+            for a in (False, True)
+        ]
+        return (
+            f.conv1d(line, one, padding=1),
+            f.conv2d(picture, two, stride=2),
+            f.conv_transpose1d(line, turned, stride=2, output_padding=1),
+            f.adaptive_avg_pool2d(picture, (3, 2)),
+            f.adaptive_avg_pool2d(picture, 1),
+            *(f.grid_sample(picture, grid, *mode) for mode in modes),
+        )
+
+    inputs = tensors((2, 3, 9), (2, 3, 9, 8), (2, 4, 5, 2))
+    export(forms, inputs, tmp_path / "model.pte")
+    check(forms, tmp_path / "model.pte", inputs, atol=1e-4)
 
 
 def test_attention_stays_one_operator(tmp_path):
@@ -94,7 +129,7 @@ def test_causal_attention_of_a_dynamic_length(tmp_path):
 def test_partitioner_works_in_the_stock_pipeline_and_says_why_a_node_stays_outside():
     class Module(torch.nn.Module):
         def forward(self, x):
-            return torch.maximum(x, x + 1).cumsum(0).double() * 2
+            return torch.maximum(x, x + 1).cumsum(0).double() * 2, torch.neg(x.to(torch.uint8))
 
     partitioner = nibble.Partitioner()
     exported = torch.export.export(Module(), (torch.ones(3),))
@@ -102,6 +137,7 @@ def test_partitioner_works_in_the_stock_pipeline_and_says_why_a_node_stays_outsi
     reasons = sorted(partitioner.outside.values())
     assert any("does not have aten.cumsum.default" in reason for reason in reasons)
     assert any("float64" in reason for reason in reasons)
+    assert any("uint8" in reason for reason in reasons), "what the planner says of types"
     (plan,) = edge.to_executorch().executorch_program.execution_plan
     assert [delegate.id for delegate in plan.delegates] == ["VulkanBackend"]
 

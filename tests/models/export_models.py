@@ -70,12 +70,18 @@ def export_model(model: Model, full: bool):
 
 
 def export_training():
-    """One batch, again and again: the loss must fall."""
+    """One batch, again and again, each step from what the last one left: the loss must fall."""
     torch.manual_seed(0)
     module = Training()
     batch = [torch.randn(16, 20), torch.randint(0, 7, (16,), dtype=torch.int32)]
-    exported = torch.export.export(module, tuple(batch))
-    return exported, [batch] * STEPS, [[module(*batch).clone()] for _ in range(STEPS)]
+    state = module.start()
+    exported = torch.export.export(module, (*batch, *state))
+    calls, results = [], []
+    for _ in range(STEPS):
+        calls.append([*batch, *state])
+        results.append([tensor.clone() for tensor in module(*calls[-1])])
+        state = results[-1][1:]
+    return exported, calls, results
 
 
 def write_model(name: str, made, out: Path, key: str) -> dict:
@@ -83,15 +89,14 @@ def write_model(name: str, made, out: Path, key: str) -> dict:
     from executorch.exir import to_edge_transform_and_lower
 
     exported, calls, results = made
-    options = {"alias_buffer_mutations": True} if name == TRAINING else {}
     with note_export() as notes:
-        program = to_edge_transform_and_lower(exported, partitioner=[VulkanPartitioner(options)]).to_executorch()
+        program = to_edge_transform_and_lower(exported, partitioner=[VulkanPartitioner()]).to_executorch()
     new = out / f".{name}"
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(parents=True)
     with open(new / "model.pte", "wb") as file:
         program.write_to_file(file)
-    for way, lists in (("in", calls), ("out", results)):
+    for way, lists in (("in", calls), ("torch", results)):
         for call, tensors in enumerate(lists):
             for index, tensor in enumerate(tensors):
                 np.save(new / f"{way}{call}_{index}.npy", tensor.detach().numpy())

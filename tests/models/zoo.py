@@ -129,31 +129,28 @@ class UNet(nn.Module):
 
 
 class Training(nn.Module):
-    """A step of AdamW on a network of two layers. The weights and both moments are buffers, which it changes."""
+    """A step of AdamW on a network of two layers: weights and both moments come in, and what they become goes out.
 
-    def __init__(self, inputs: int = 20, hidden: int = 33, classes: int = 7):
-        super().__init__()
-        for name, shape in (("first", (hidden, inputs)), ("second", (classes, hidden))):
-            self.register_buffer(name, torch.randn(shape) / shape[1] ** 0.5)
-            self.register_buffer(f"{name}_m", torch.zeros(shape))
-            self.register_buffer(f"{name}_v", torch.zeros(shape))
+    They are no buffers: where a program changes a buffer that several operators read, the exporter gives each a copy.
+    """
 
-    def forward(self, x, labels):
+    def start(self, inputs: int = 20, hidden: int = 33, classes: int = 7) -> list[torch.Tensor]:
+        weights = [torch.randn(shape) / shape[1] ** 0.5 for shape in ((hidden, inputs), (classes, hidden))]
+        return [tensor for weight in weights for tensor in (weight, *(torch.zeros_like(weight) for _ in range(2)))]
+
+    def forward(self, x, labels, first, first_m, first_v, second, second_m, second_v):
         ops = torch.ops.et_vk
-        hidden = (x @ self.first.t()).relu()
-        loss, d_logits = ops.fused_ce(hidden @ self.second.t(), labels, float(x.shape[0]))
-        d_hidden = (d_logits @ self.second) * (hidden > 0).to(x.dtype)
+        hidden = (x @ first.t()).relu()
+        loss, d_logits = ops.fused_ce(hidden @ second.t(), labels, float(x.shape[0]))
+        d_hidden = (d_logits @ second) * (hidden > 0).to(x.dtype)
         d_second, d_first = ops.linear_dW(d_logits, hidden), ops.linear_dW(d_hidden, x)
-        self.update("first", d_first)
-        self.update("second", d_second)
-        return loss
+        return loss, *self.step(first, first_m, first_v, d_first), *self.step(second, second_m, second_v, d_second)
 
-    def update(self, name: str, gradient) -> None:
+    def step(self, weight, m, v, gradient) -> tuple[torch.Tensor, ...]:
         """AdamW without its first steps' correction. torch.export refuses et_vk.adamw_step, which returns aliases."""
-        weight, m, v = (getattr(self, name + end) for end in ("", "_m", "_v"))
-        m.copy_(0.9 * m + 0.1 * gradient)
-        v.copy_(0.99 * v + 0.01 * gradient * gradient)
-        weight.copy_(weight * (1 - 1e-4) - 1e-2 * m / (v.sqrt() + 1e-8))
+        m = 0.9 * m + 0.1 * gradient
+        v = 0.99 * v + 0.01 * gradient * gradient
+        return weight * (1 - 1e-4) - 1e-2 * m / (v.sqrt() + 1e-8), m, v
 
 
 def square(size: int) -> tuple[Shape, ...]:
@@ -164,7 +161,12 @@ def sizes(*pairs: tuple[int, int]) -> tuple[Shape, ...]:
     return tuple((1, 3, *pair) for pair in pairs)
 
 
-MOVING = {"small": sizes((96, 80), (64, 96)), "full": sizes((224, 192), (160, 224), (97, 131)), "dynamic": (2, 3), "least": 64}
+MOVING = {
+    "small": sizes((96, 80), (64, 96)),
+    "full": sizes((224, 192), (160, 224), (97, 131)),
+    "dynamic": (2, 3),
+    "least": 64,
+}
 LARGE = {"small": sizes((96, 80), (80, 96)), "full": sizes((299, 224), (203, 299)), "dynamic": (2, 3), "least": 75}
 
 MODELS = [

@@ -1,0 +1,83 @@
+"""What a division leaves, and whether anything is true: ops that the stock exporter leaves outside."""
+
+import itertools
+import math
+
+import numpy as np
+
+from conformance.blob_cases import Built
+from conformance.elementwise_blobs import Program, booleans, floats, small
+from support.vk00 import Blob
+
+BUILDERS = {}
+
+
+def built(builder):
+    BUILDERS[builder.__name__] = builder
+    return builder
+
+
+@built
+def remainders_are_exact(rng):
+    """Quotients of up to 2^250, whole numbers and their neighbours, infinities, zeros and NaN."""
+    special = [
+        0,
+        -0.0,
+        1,
+        -1,
+        0.1,
+        3,
+        -7.5,
+        1e-30,
+        1e30,
+        -3e38,
+        1.3e38,
+        3.4028235e38,
+        16777217.0,
+        math.inf,
+        -math.inf,
+        math.nan,
+    ]
+    pairs = np.array(list(itertools.product(special, special)), np.float32).T
+    sizes = np.exp2(rng.uniform(-60, 60, (2, 301))).astype(np.float32)
+    whole = np.round(rng.uniform(-99, 99, (2, 200))).astype(np.float32) * np.float32(0.1)
+    a, b = np.concatenate([pairs, sizes * np.array([[-1], [1]], np.float32), whole], 1)
+    p = Program(a, b)
+    p.op("aten.fmod.Tensor", [0, 1], np.fmod(a, b))
+    p.op("aten.remainder.Tensor", [0, 1], np.remainder(a, b))
+    return p.done()
+
+
+@built
+def remainders_of_integers_and_of_one_number(rng):
+    a, b, c = small(rng, 3, 5) * 7, small(rng, 5) * 2 + 1, np.array(-2.5, np.float32)
+    p = Program(a, b, c)
+    p.op("aten.fmod.Tensor", [0, 1], np.fmod(a, b))
+    p.op("aten.remainder.Tensor", [0, 1], np.remainder(a, b))
+    p.op("aten.fmod.Tensor", [0, 2], np.fmod(a.astype(np.float32), c))
+    p.op("aten.remainder.Tensor", [0, 2], np.remainder(a.astype(np.float32), c))
+    return p.done()
+
+
+@built
+def any_of_lines(rng):
+    """Of all types and over every dimension, of lines long and empty: nothing is true in those."""
+    kinds = {"float32": floats, "float16": floats, "int32": small, "bool": booleans, "uint8": booleans}
+    shapes = ((3, 5, 6), (2, 1, 300), (0, 4, 2), (3, 0, 4), (1, 5, 0))
+    b, calls = Blob(), [([], []) for _ in shapes]
+    for dtype, draw in kinds.items():
+        x = b.tensor(dtype, (3, 5, 300))
+        b.inputs.append(x)
+        for dim in (-3, 1, 2):
+            kept = [1 if i == dim % 3 else n for i, n in enumerate((3, 5, 300))]
+            b.outputs.append(b.tensor("bool", kept))
+            b.op("aten.any.dim", [x, b.integer(dim), b.boolean(True), b.outputs[-1]])
+        b.outputs.append(b.tensor("bool", ()))
+        b.op("aten.any.default", [x, b.outputs[-1]])
+        for shape, (inputs, expected) in zip(shapes, calls, strict=True):
+            array = np.where(rng.random(shape) < 0.1, draw(rng, *shape), 0).astype(dtype)
+            if dtype.startswith("float"):
+                array = np.where(array > 2, np.nan, array).astype(dtype)
+            inputs.append(array)
+            expected += [array.any(dim, keepdims=True) for dim in (0, 1, 2)] + [np.asarray(array.any())]
+    return Built(b, calls, dynamic=True)
