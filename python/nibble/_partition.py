@@ -31,9 +31,9 @@ _TENSOR_FORMS = {
     aten.mul.Scalar: aten.mul.Tensor,
     aten.div.Scalar: aten.div.Tensor,
     aten.div.Scalar_mode: aten.div.Tensor_mode,
-    aten.fmod.Scalar: aten.fmod.Tensor,
-    aten.remainder.Scalar: aten.remainder.Tensor,
 }
+# It does not in these.
+_FORMS_OF_TENSORS = {aten.fmod.Scalar: aten.fmod.Tensor, aten.remainder.Scalar: aten.remainder.Tensor}
 
 
 class Partitioner(VulkanPartitioner):
@@ -58,6 +58,8 @@ class Partitioner(VulkanPartitioner):
                 node.target = _TENSOR_FORMS[node.target]
                 node.args, alpha = node.args[:2], node.args[2:]
                 node.kwargs = {**node.kwargs, **dict(zip(("alpha",), alpha, strict=False))}
+            elif node.target in _FORMS_OF_TENSORS:
+                _take_tensors(graph, node)
         exported_program.graph_module.recompile()
         return exported_program
 
@@ -188,6 +190,26 @@ def _sdpa() -> torch._ops.OpOverload:
     return torch.ops.et_vk.sdpa.default
 
 
+def _emit(graph: torch.fx.Graph, mode: Any, target: torch._ops.OpOverload, *args, **kwargs) -> torch.fx.Node:
+    new = graph.call_function(target, args, kwargs)
+    values = torch.fx.map_arg((args, kwargs), lambda source: source.meta["val"])
+    # Outside this mode, a tensor that is made of a dynamic size would fix that size.
+    with mode:
+        new.meta["val"] = target(*values[0], **values[1])
+    return new
+
+
+def _take_tensors(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
+    """Makes a tensor of an operator's number; both operands get the type of the result."""
+    value, number = node.args
+    mode, dtype = node.meta["val"].fake_mode, node.meta["val"].dtype
+    node.target = _FORMS_OF_TENSORS[node.target]
+    with graph.inserting_before(node):
+        if value.meta["val"].dtype != dtype:
+            value = _emit(graph, mode, aten.to.dtype, value, dtype)
+        node.args = (value, _emit(graph, mode, aten.full.default, [], number, dtype=dtype))
+
+
 def _keep_attention(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
     """Replaces scaled_dot_product_attention by et_vk.sdpa, which adds a mask, where they mean the same."""
     schema = [argument.name for argument in node.target._schema.arguments]
@@ -197,13 +219,7 @@ def _keep_attention(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
     if dims != {4} or given.get("dropout_p", 0.0) or not all(t.meta["val"].is_floating_point() for t in (q, k, v)):
         return
 
-    def emit(target, *args, **kwargs):
-        new = graph.call_function(target, args, kwargs)
-        values = torch.fx.map_arg((args, kwargs), lambda source: source.meta["val"])
-        # Outside this mode, a tensor that is made of a dynamic size would fix that size.
-        with q.meta["val"].fake_mode:
-            new.meta["val"] = target(*values[0], **values[1])
-        return new
+    emit = functools.partial(_emit, graph, q.meta["val"].fake_mode)
 
     def size(tensor, dim: int):
         length = tensor.meta["val"].shape[dim]

@@ -74,10 +74,14 @@ def any_of_lines(rng):
             b.op("aten.any.dim", [x, b.integer(dim), b.boolean(True), b.outputs[-1]])
         b.outputs.append(b.tensor("bool", ()))
         b.op("aten.any.default", [x, b.outputs[-1]])
+        for dims, kept in (([-1, 0], [5]), ([], [3, 5, 300])):
+            b.outputs.append(b.tensor("bool", kept))
+            b.op("aten.any.dims", [x, b.ints(dims), b.boolean(False), b.outputs[-1]])
         for shape, (inputs, expected) in zip(shapes, calls, strict=True):
             array = np.where(rng.random(shape) < 0.1, draw(rng, *shape), 0).astype(dtype)
             if dtype.startswith("float"):
                 array = np.where(array > 2, np.nan, array).astype(dtype)
             inputs.append(array)
             expected += [array.any(dim, keepdims=True) for dim in (0, 1, 2)] + [np.asarray(array.any())]
+            expected += [array.any((0, 2)), array.astype(bool)]
     return Built(b, calls, dynamic=True)

@@ -12,6 +12,7 @@ import nibble
 from conformance.case import Function, as_arrays
 from conformance.programs import OnNibble, check_results
 from conformance.test_registry import COMMAND
+from nibble._native import lib
 
 Dim = torch.export.Dim
 attend = torch.nn.functional.scaled_dot_product_attention
@@ -57,6 +58,7 @@ def test_forms_that_the_stock_partitioner_refuses(tmp_path):
             aten.div.Scalar(x, 7),
             x.fmod(0.7),
             torch.fmod(n, 3),
+            n.fmod(1.5),
             x.remainder(-0.7),
             n % n.abs().clamp(1, 3),
             x.any(),
@@ -140,6 +142,19 @@ def test_partitioner_works_in_the_stock_pipeline_and_says_why_a_node_stays_outsi
     assert any("uint8" in reason for reason in reasons), "what the planner says of types"
     (plan,) = edge.to_executorch().executorch_program.execution_plan
     assert [delegate.id for delegate in plan.delegates] == ["VulkanBackend"]
+
+
+def test_planner_is_asked_about_single_nodes():
+    def refusal(node) -> str:
+        return "" if lib.nibble_check_node(json.dumps(node).encode()) else lib.nibble_error().decode()
+
+    x = {"dtype": "float32", "shape": [2, 3]}
+    node = {"op": "aten.mm.default", "arguments": [x, {**x, "shape": [3, 4], "constant": True}]}
+    assert refusal({**node, "out": {**x, "shape": [2, 4]}}) == ""
+    assert "aten.mm.default" in refusal({**node, "arguments": [x, x], "out": x})
+    assert "aten.mm.default" in refusal({**node, "out": {**x, "dtype": "int32", "shape": [2, 4]}})
+    for broken in (3, [], {}, {"op": 1}, {**node, "out": {"dtype": "complex64", "shape": [1]}}):
+        assert "describes no node" in refusal(broken)
 
 
 def test_stock_partitioner_is_left_as_it_is():

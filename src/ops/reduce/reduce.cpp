@@ -115,16 +115,20 @@ Status extreme_place(Lowering& op, const Tensor& self, const std::optional<std::
   return extreme(op, self, is_folded, keepdim, out, order, wgsl::finish_place);
 }
 
-Status any_of(Lowering& op, const Tensor& self, const std::optional<std::int64_t>& dim, bool keepdim, Out& out) {
+template <class Dims>
+Status any_of(Lowering& op, const Tensor& self, const std::optional<Dims>& dim, bool keepdim, Out& out) {
   if (out.dtype != DType::boolean) return op.fail("out must be bool, but it is {}", out.dtype);
-  TRY_ASSIGN(const auto is_folded, dims_of(op, self, dim));
+  TRY_ASSIGN(auto is_folded, dims_of(op, self, dim));
+  if constexpr (std::is_same_v<Dims, Ints>) {
+    if (dim && dim->size() == 0) is_folded = {};  // unlike in sums
+  }
   TRY_ASSIGN(auto lines, reduced(op, self, is_folded, keepdim, out));
   const Fold f{
       .shader = &wgsl::fold_any, .elements = is_float(self.dtype) ? &wgsl::floats : &wgsl::ints, .elem = Elem::i32};
   return reduce(op, self, lines, out, f, wgsl::finish_any);
 }
 
-Status any_of_all(Lowering& op, const Tensor& self, Out& out) { return any_of(op, self, {}, false, out); }
+Status any_of_all(Lowering& op, const Tensor& self, Out& out) { return any_of<Ints>(op, self, {}, false, out); }
 
 constexpr std::string_view kSumArgs = "self, dim, keepdim, dtype -> out";
 constexpr std::string_view kArgs = "self, dim, keepdim -> out";
@@ -137,7 +141,8 @@ constexpr Op kReduceOps[] = {
     op<var_correction>("aten.var.correction", "self, dim, correction, keepdim -> out", "any dims"),
     op<extreme_value<kMax>>("aten.amax.default", kArgs, "any dims; NaN wins"),
     op<extreme_value<kMin>>("aten.amin.default", kArgs, "any dims; NaN wins"),
-    op<any_of>("aten.any.dim", kArgs, "NaN is true"),
+    op<any_of<std::int64_t>>("aten.any.dim", kArgs, "NaN is true"),
+    op<any_of<Ints>>("aten.any.dims", kArgs, "NaN is true; an empty list keeps all dims"),
     op<any_of_all>("aten.any.default", "self -> out", "NaN is true"),
     op<extreme_place<kMax>>("aten.argmax.default", kArgs, kPlace),
     op<extreme_place<kMin>>("aten.argmin.default", kArgs, kPlace),

@@ -14,12 +14,14 @@ function findRoot(): string {
 export const root = findRoot();
 export const programs = process.env.NIBBLE_PROGRAMS ?? join(root, "build", "programs");
 export const cases = process.env.NIBBLE_WEB_CASES ?? join(root, "build", "web", "cases");
+export const models = process.env.NIBBLE_MODELS ?? join(root, "build", "models");
 
 export function makeServer(): TestServer {
   return new TestServer({
     programs,
     built: join(cases, "built"),
     cases,
+    models,
     conformance: join(root, "tests", "conformance"),
     dist: join(root, "web", "dist"),
     tests: join(root, "build", "web", "tests"),
