@@ -7,9 +7,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import numpy as np  # noqa: E402
+import numpy as np
 
-from models.export_models import DEFAULT_OUT, MODELS, TRAINING  # noqa: E402
+from models.export_models import DEFAULT_OUT, MODELS, TRAINING
 
 
 def write_index(out: Path) -> None:
