@@ -18,7 +18,7 @@ def models() -> Path:
 
 
 def pytest_sessionfinish():
-    from models.test_models import ROWS
+    from models.measured import ROWS
 
     if ROWS and (out := os.environ.get("NIBBLE_RAN")):
         Path(out).parent.mkdir(parents=True, exist_ok=True)

@@ -13,11 +13,9 @@ import nibble
 from conformance.programs import OnExecutorch, OnNibble
 from conformance.test_registry import COMMAND
 from models.export_models import MODELS, STEPS, TRAINING, export_one, folder_name, inputs_of
+from models.measured import ROWS
 from models.zoo import Model
 from support.missing import MISSING
-
-# What docs/models.md is made of.
-ROWS: list[dict] = []
 
 
 class Exported:
