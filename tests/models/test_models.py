@@ -43,7 +43,7 @@ class Exported:
 
     def dispatches(self) -> int | None:
         told = subprocess.run([COMMAND, "inspect", "--json", self.path], capture_output=True, text=True).stdout
-        return json.loads(told).get("plan", {}).get("dispatches") if told else None
+        return (json.loads(told).get("plan") or {}).get("max_dispatches") if told else None
 
 
 def best_time(call, tries: int = 3) -> float:
