@@ -32,7 +32,7 @@ std::unexpected<Error> not_a_node(const Json& json) {
 }
 
 /// Reads the graph of one node. What has no bytes is an input; no constant's bytes are needed to plan.
-struct Reader {
+struct NodeReader {
   Graph graph;
   bool makes = false;  ///< reading outputs
 
@@ -121,7 +121,7 @@ Json ops_json() {
 }
 
 Status check_node(std::string_view json) {
-  Reader reader;
+  NodeReader reader;
   TRY(reader.node(Json::parse(json, nullptr, false)));
   // How large a buffer may be is the device's affair.
   DeviceProfile profile;
