@@ -15,6 +15,8 @@ constexpr std::array kPasses = {
     Pass{"join_linears", join_linears, "makes one linear of several with one input, such as q, k and v"},
     Pass{"add_rms_norm", add_rms_norm, "makes one op of a sum and its norm"},
     Pass{"rope_cache", rope_cache, "makes one op of rotating q and k and writing k and v to the caches"},
+    Pass{"elementwise_chains", elementwise_chains, "makes one kernel of elementwise ops that read each other"},
+    Pass{"epilogues", epilogues, "puts elementwise ops into the kernel of the op before them"},
 };
 
 }  // namespace
