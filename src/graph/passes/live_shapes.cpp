@@ -89,9 +89,11 @@ std::optional<LiveShapes::Sizes> LiveShapes::convolved(const Node& node, const T
   }
   if (transposed && whole_number(graph_.values[node.args[*transposed]]) != 0) return {};
   const auto* filter = graph_.tensor(node.args[*weight]);
-  const Sizes& from = sizes_[node.args[*input]];
+  Sizes& from = sizes_[node.args[*input]];
   if (filter == nullptr || !is_known(node.args[*weight]) || from.size() != out.shape.rank() || from.size() < 3)
     return {};
+  // Another number of channels is an error.
+  from[1] = graph_.tensor(node.args[*input])->shape[1];
   Sizes sizes{from[0], out.shape[1]};
   for (std::size_t i = 2; i < from.size(); ++i) {
     const auto taps = kernel                                ? item(graph_, node.args[*kernel], i - 2)
