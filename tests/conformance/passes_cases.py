@@ -46,7 +46,12 @@ def numpy_chain(m, x, row, column, number):
 
 
 def chain_inputs(rng, batch: int, rows: int, width: int):
-    return floats(rng, batch, rows, width), floats(rng, width), floats(rng, batch, 1, 1), abs(floats(rng)) + F32(0.1)
+    return (
+        floats(rng, batch, rows, width),
+        floats(rng, width),
+        floats(rng, batch, 1, 1),
+        np.asarray(abs(floats(rng)) + F32(0.1)),
+    )
 
 
 def chain(name: str, sizes, **more) -> Case:
@@ -69,7 +74,7 @@ def torch_epilogue(m, x):
     y = nn.conv2d(y, m.point, m.bias) * m.scale + y
     down = nn.conv2d(y, m.dense, m.bias, stride=2, padding=1) - nn.conv2d(y, m.point, m.bias, stride=2)
     rows = nn.linear(y, m.matrix, m.short) if m.matrix.shape[1] == y.shape[-1] else y.mean(-1, keepdim=True)
-    return nn.gelu(down), torch.sigmoid(y.mean((2, 3))), torch.tanh(rows)
+    return nn.gelu(down), torch.sigmoid(y.mean((2, 3), keepdim=True)), torch.tanh(rows)
 
 
 def numpy_epilogue(m, x):
@@ -82,7 +87,7 @@ def numpy_epilogue(m, x):
     down = Filter(8, (3, 3), (2,), (1,)).on_numpy(y, m.dense, bias)
     down = down - Filter(8, (1, 1), (2,)).on_numpy(y, m.point, bias)
     rows = y @ m.matrix.T + m.short if m.matrix.shape[1] == y.shape[-1] else y.mean(-1, keepdims=True)
-    return numpy_gelu(down), sigmoid(y.mean((2, 3))), np.tanh(rows).astype(x.dtype)
+    return numpy_gelu(down), sigmoid(y.mean((2, 3), keepdims=True)), np.tanh(rows).astype(x.dtype)
 
 
 def epilogue_buffers(width: int):
@@ -108,12 +113,12 @@ def epilogue(name: str, shapes, **more) -> Case:
     )
 
 
-BATCH, ROWS, HEIGHT, WIDTH = (Dim(n, min=2, max=m) for n, m in (("b", 4), ("r", 6), ("h", 12), ("w", 16)))
+BATCH, ROWS, HEIGHT, WIDTH = (Dim(n, min=3, max=m) for n, m in (("b", 4), ("r", 6), ("h", 12), ("w", 16)))
 ALL = [
     chain("chain", [(3, 5, 8)]),
     chain("chain_odd", [(2, 3, 7)]),
     chain("chain_half", [(2, 3, 6)], options={"force_fp16": True}, rtol=2e-2, atol=2e-2),
-    chain("chain_dynamic", [(2, 3, 8), (4, 6, 8), (2, 2, 8)], dynamic=({0: BATCH, 1: ROWS}, None, {0: BATCH}, None)),
+    chain("chain_dynamic", [(3, 4, 8), (4, 6, 8), (3, 3, 8)], dynamic=({0: BATCH, 1: ROWS}, None, {0: BATCH}, None)),
     epilogue("epilogue", [(1, 8, 6, 8)]),
     epilogue("epilogue_odd", [(1, 8, 5, 7)]),
     epilogue("epilogue_half", [(1, 8, 5, 6)], options={"force_fp16": True}, rtol=5e-2, atol=5e-2),
@@ -171,7 +176,7 @@ def folded_norms(dtype: str, tolerance: float):
 
 
 def bytes_through_floats(rng) -> Built:
-    """To floats, to the same bytes and back, and then a sum, bounds and other steps."""
+    """To floats and to the same bytes; and then a relu on bytes, or to floats, a sum, bounds and other steps."""
     b = Blob()
     given = [rng.integers(-128, 128, shape, np.int8) for shape in ((3, 7), (7,))]
     b.inputs = [b.tensor("int8", one.shape) for one in given]
@@ -190,13 +195,17 @@ def bytes_through_floats(rng) -> Built:
         return out
 
     whole = given[0].shape
-    first = back(there(back(b.inputs[0], 0.0371, -7, whole), 0.0371, -7, whole), 0.0371, -7, whole)
+    same = there(back(b.inputs[0], 0.0371, -7, whole), 0.0371, -7, whole)
+    first = back(same, 0.0371, -7, whole)
     total, bent = (b.tensor("float32", whole) for _ in range(2))
     b.op("aten.add.Tensor", [first, back(b.inputs[1], 0.05, 3, (7,)), b.integer(1), total])
     b.op("aten.hardtanh.default", [total, b.number(0.0), b.number(6.0), bent])
-    b.outputs = [there(bent, 0.0235, -128, whole)]
+    b.outputs = [there(bent, 0.0235, -128, whole), b.tensor("int8", whole)]
+    steps = [b.number(0.0371), b.integer(-7), b.number(0.05), b.integer(-9)]
+    b.op("et_vk.q8ta_relu.default", [same, *steps, b.outputs[1]])
     y = dequantize(given[0], 0.0371, -7) + dequantize(given[1], 0.05, 3)
-    return Built(b, [(given, [quantize(np.clip(y, F32(0), F32(6)), 0.0235, -128)])])
+    relu = quantize(np.maximum(dequantize(given[0], 0.0371, -7), F32(0)), 0.05, -9)
+    return Built(b, [(given, [quantize(np.clip(y, F32(0), F32(6)), 0.0235, -128), relu])])
 
 
 BUILDERS = {
