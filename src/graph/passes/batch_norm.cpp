@@ -24,14 +24,14 @@ std::optional<std::size_t> convolution_of(const Rewriter& rewriter, const Node& 
   const bool is_plain = node.op == "aten.convolution.default";
   if (!is_only_result || out == nullptr || (!is_plain && node.op != kArranged && node.op != kClamped)) return {};
   if (!is_plain && !(rewriter.is_null(node["output_min"]) && rewriter.is_null(node["output_max"]))) return {};
-  const auto& made = *graph.tensor(norm["input"]);
-  if (made.dtype != out->dtype || !(made.shape == out->shape)) return {};
+  const auto* made = graph.tensor(norm["input"]);
+  if (made == nullptr || made->dtype != out->dtype || !(made->shape == out->shape) || made->shape.rank() < 3) return {};
   // A transposed filter has its channels in groups.
   const auto groups = whole_number(graph.values[node["groups"]]);
   if (whole_number(graph.values[node["transposed"]]) != 0 && groups != 1) return {};
   const auto is_row = [&](ValueId v, bool may_miss) {
     if (rewriter.is_null(v)) return may_miss;
-    return rewriter.is_constant(v) && graph.tensor(v)->shape == Shape{made.shape[1]};
+    return rewriter.is_constant(v) && graph.tensor(v)->shape == Shape{made->shape[1]};
   };
   const bool all_constant = is_row(node["bias"], true) && is_row(norm["weight"], true) && is_row(norm["bias"], true) &&
                             is_row(norm["running_mean"], false) && is_row(norm["running_var"], false);
@@ -50,7 +50,9 @@ void batch_norm(Graph& graph, const PassContext& context) {
     Node node = rewriter.node(*found);
     const auto arrange = node.op == kArranged ? rewriter.producer(node["weight"], "nibble.filter") : std::nullopt;
     const ValueId weight = arrange ? rewriter.node(*arrange)["weight"] : node["weight"];
-    if (!rewriter.is_constant(weight) || graph.tensor(weight)->shape.numel() == 0) continue;
+    if (!rewriter.is_constant(weight)) continue;
+    const auto& shape = graph.tensor(weight)->shape;
+    if (shape.rank() < 3 || shape.numel() == 0) continue;
 
     const auto name = std::string(node.name());
     const auto fold = [&](ValueId source, const TensorValue& like, bool is_filter) {

@@ -23,6 +23,7 @@ bool is_quantize(const Node& node) { return node.op.starts_with("quantized_decom
 /// An elementwise op on floats, or one that makes floats of integers or integers of floats.
 bool is_step(const Graph& graph, const Node& node) {
   if (node.signature->joins != Joins::as_one) return false;
+  if (!node.tail.empty()) return true;
   bool fits = true;
   for_each_operand(graph, node, [&](ValueId v, const Arg& arg) {
     const auto* t = graph.tensor(v);

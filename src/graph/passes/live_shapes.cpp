@@ -5,11 +5,15 @@
 namespace nibble {
 namespace {
 
+/// Sizes and moves of a filter that are counted here; others are errors, or nearly.
+constexpr std::int64_t kMost = 1 << 30;
+
 /// Item i of a list of integers, or its only one.
 std::optional<std::int64_t> item(const Graph& graph, ValueId list, std::size_t i) {
   const auto* ints = std::get_if<IntList>(&graph.values[list]);
   if (ints == nullptr || ints->empty()) return {};
-  return (*ints)[ints->size() == 1 ? 0 : std::min(i, ints->size() - 1)];
+  const auto value = (*ints)[ints->size() == 1 ? 0 : std::min(i, ints->size() - 1)];
+  return value >= 0 && value <= kMost ? std::optional(value) : std::nullopt;
 }
 
 }  // namespace
@@ -102,7 +106,7 @@ std::optional<LiveShapes::Sizes> LiveShapes::convolved(const Node& node, const T
     const auto stride = item(graph_, node["stride"], i - 2);
     const auto padding = item(graph_, node["padding"], i - 2);
     const auto dilation = item(graph_, node["dilation"], i - 2);
-    if (!taps || !stride || !padding || !dilation) return {};
+    if (!taps || !stride || !padding || !dilation || *taps > kMost) return {};
     const auto more = 2 * *padding - *dilation * (*taps - 1);
     if (*stride == 1 && more == 0) {
       sizes.push_back(from[i]);

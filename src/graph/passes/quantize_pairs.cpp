@@ -1,6 +1,4 @@
 // Bytes that become floats, and then the same bytes again, stay what they are.
-#include <cmath>
-
 #include "graph/passes/rewrite.hpp"
 
 namespace nibble {
@@ -22,7 +20,7 @@ bool gives_back(const Rewriter& rewriter, const Node& back, const Node& node) {
   const auto* scale = std::get_if<double>(&graph.values[node["scale"]]);
   const auto zero = whole_number(graph.values[node["zero_point"]]);
   const bool can_divide = scale != nullptr && *scale > 1e-30 && *scale < 1e30;
-  if (!can_divide || !zero || std::abs(*zero) > 255) return false;
+  if (!can_divide || !zero || *zero < -255 || *zero > 255) return false;
   return rewriter.same(back["scale"], node["scale"]) && rewriter.same(back["zero_point"], node["zero_point"]) &&
          rewriter.is_number(node["quant_min"], has_sign ? -128 : 0) &&
          rewriter.is_number(node["quant_max"], has_sign ? 127 : 255);
