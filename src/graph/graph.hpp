@@ -68,15 +68,22 @@ struct Node {
   std::vector<ValueId> args;             ///< in the order of the signature; only the reader knows their places
   std::string origin = {};               ///< the program's name for it, if a pass made this node
   const Signature* signature = nullptr;  ///< set by bind_signatures(); has as many arguments as `args`
+  /// Elementwise nodes that the same kernel computes, in order. What they take from the node or from each other is
+  /// stored nowhere; the output of the last is the node's.
+  std::vector<Node> tail = {};
 
   /// The name that errors show.
   std::string_view name() const { return origin.empty() ? op : origin; }
   /// An argument by the name that its signature gives it. Only for names that it has: builds with assertions check.
   ValueId operator[](std::string_view arg) const;
   /// What the node makes: a tensor, a SymInt, or a list of them. Schemas have it last.
-  ValueId out() const { return args.back(); }
-  /// All other arguments.
+  ValueId out() const { return tail.empty() ? args.back() : tail.back().out(); }
+  /// All other arguments, but for those of the tail.
   std::span<const ValueId> inputs() const { return std::span(args).first(args.size() - 1); }
+  /// Whether the value passes from the node to its tail, or within it.
+  bool keeps(ValueId v) const {
+    return !tail.empty() && v != out() && (v == args.back() || std::ranges::find(tail, v, &Node::out) != tail.end());
+  }
   /// The value whose storage the output may share, if the op gives a view.
   std::optional<ValueId> viewed() const;
 };
@@ -97,15 +104,21 @@ using FindSignature = std::function<const Signature*(std::string_view op)>;
 /// Gives every node its signature. One error lists all unknown ops. A wrong number of arguments is an error too.
 Status bind_signatures(Graph& graph, const FindSignature& find);
 
-/// Calls `f(value, argument)` for each argument of a node, and for each item of its lists. A node that is not bound yet
-/// may have another number of arguments than its signature.
+/// Calls `f(value, argument)` for each argument of a node and its tail, and for each item of their lists, but for
+/// values that the node keeps. A node that is not bound yet may have another number of arguments than its signature.
 template <class F>
 void for_each_operand(const Graph& graph, const Node& node, const Signature& signature, F&& f) {
   for (std::size_t i = 0; i < std::min(node.args.size(), signature.count); ++i) {
     const Arg& arg = signature.list[i];
+    if (node.keeps(node.args[i])) continue;
     f(node.args[i], arg);
     if (const auto* list = std::get_if<ValueList>(&graph.values[node.args[i]])) {
       for (auto item : list->items) f(item, arg);
+    }
+  }
+  for (const auto& next : node.tail) {
+    for (std::size_t i = 0; i < next.args.size(); ++i) {
+      if (!node.keeps(next.args[i])) f(next.args[i], next.signature->list[i]);
     }
   }
 }

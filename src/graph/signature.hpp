@@ -41,6 +41,13 @@ constexpr bool is_output(Role role) {
   return role == Role::out || role == Role::view || role == Role::outs || role == Role::integer_out;
 }
 
+/// Whether elementwise ops can follow an op in its kernel.
+enum class Joins : std::uint8_t {
+  no,
+  steps,   ///< its result can pass through elementwise ops on its way to memory
+  as_one,  ///< it is such an op
+};
+
 struct Arg {
   std::string_view name;
   Role role = Role::ignored;
@@ -53,6 +60,7 @@ struct Signature {
   std::string_view op;
   std::array<Arg, kMaxArgs> list{};
   std::size_t count = 0;
+  Joins joins = Joins::no;
 
   constexpr std::span<const Arg> args() const { return std::span(list).first(count); }
   /// The index of the argument with this name.

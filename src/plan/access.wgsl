@@ -1,5 +1,6 @@
 // Storage buffers, and how their elements are loaded and stored: one at a time, or as many as a module's name says. In
-// each module NAME, BINDING, ACCESS (read, read_write) and SCALAR (f32, i32) stand for a binding's own.
+// each module NAME, BINDING, ACCESS (read, read_write), SCALAR (f32, i32) and STORE (store, or put where a tail is what
+// the kernel stores to) stand for a binding's own.
 
 //! module: load_1
 @group(0) @binding(BINDING) var<storage, ACCESS> NAME: array<SCALAR>;
@@ -8,7 +9,7 @@ fn load_NAME(i: u32) -> SCALAR {
 }
 
 //! module: store_1
-fn store_NAME(i: u32, v: SCALAR) {
+fn STORE_NAME(i: u32, v: SCALAR) {
   NAME[i] = v;
 }
 
@@ -22,7 +23,7 @@ fn load2_NAME(i: u32) -> vec2<SCALAR> {
 }
 
 //! module: store_2
-fn store2_NAME(i: u32, v: vec2<SCALAR>) {
+fn STORE2_NAME(i: u32, v: vec2<SCALAR>) {
   NAME[i] = v;
 }
 
@@ -36,7 +37,7 @@ fn load4_NAME(i: u32) -> vec4<SCALAR> {
 }
 
 //! module: store_4
-fn store4_NAME(i: u32, v: vec4<SCALAR>) {
+fn STORE4_NAME(i: u32, v: vec4<SCALAR>) {
   NAME[i] = v;
 }
 
@@ -73,12 +74,12 @@ fn load4_NAME(i: u32) -> vec4<f32> {
 }
 
 //! module: store_packed_2
-fn store2_NAME(i: u32, v: vec2<f32>) {
+fn STORE2_NAME(i: u32, v: vec2<f32>) {
   NAME[i] = pack_half(v);
 }
 
 //! module: store_packed_4
-fn store4_NAME(i: u32, v: vec4<f32>) {
+fn STORE4_NAME(i: u32, v: vec4<f32>) {
   NAME[i] = vec2<u32>(pack_half(v.xy), pack_half(v.zw));
 }
 
@@ -103,7 +104,7 @@ fn load_NAME(i: u32) -> i32 {
 }
 
 //! module: store_bytes
-fn store4_NAME(i: u32, v: vec4<i32>) {
+fn STORE4_NAME(i: u32, v: vec4<i32>) {
   let b = (vec4<u32>(v) & vec4<u32>(255u)) << vec4<u32>(0u, 8u, 16u, 24u);
   NAME[i] = b.x | b.y | b.z | b.w;
 }

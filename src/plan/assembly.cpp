@@ -59,11 +59,15 @@ struct Words {
   std::string binding;
   std::string_view access;
   std::string_view scalar;
+  std::string_view store;
 };
 
 void write(std::string& out, std::string_view body, const Words& words) {
-  const std::pair<std::string_view, std::string_view> all[] = {
-      {"NAME", words.name}, {"BINDING", words.binding}, {"ACCESS", words.access}, {"SCALAR", words.scalar}};
+  const std::pair<std::string_view, std::string_view> all[] = {{"NAME", words.name},
+                                                               {"BINDING", words.binding},
+                                                               {"ACCESS", words.access},
+                                                               {"SCALAR", words.scalar},
+                                                               {"STORE", words.store}};
   while (!body.empty()) {
     const auto* const found = std::ranges::find_if(all, [&](const auto& one) { return body.starts_with(one.first); });
     if (found == std::end(all)) {
@@ -77,6 +81,13 @@ void write(std::string& out, std::string_view body, const Words& words) {
 }
 
 }  // namespace
+
+Assembly::Assembly(const Kernel& kernel, std::string_view op) : kernel_(kernel), op_(op) {
+  add(kernel.shader);
+  if (kernel.tail.text.empty()) return;
+  add(wgsl::tail);
+  if (kernel.tail.functions != nullptr) add(*kernel.tail.functions);
+}
 
 bool Assembly::needs_subgroups() const {
   return std::ranges::any_of(modules_, [](const Shader* module) { return module->needs_subgroups; });
@@ -134,20 +145,24 @@ std::string Assembly::text(const DeviceProfile& profile) const {
   }
   if (profile.subgroups_need_enable && needs_subgroups()) out += wgsl::enable_subgroups.body;
   out += wgsl::prelude.body;
+  // Before the result is put to memory it goes through the tail.
+  const bool has_tail = !kernel_.tail.text.empty();
   std::uint32_t binding = 0;
   for (const auto& b : formats) {
     const Words words{.name = b.name,
                       .binding = std::to_string(++binding),
                       .access = b.access == Access::read ? "read" : "read_write",
-                      .scalar = b.elem == Elem::i32 ? "i32" : "f32"};
+                      .scalar = b.elem == Elem::i32 ? "i32" : "f32",
+                      .store = has_tail && b.name == "result" ? "put" : "store"};
     write(out, loads_of(b, is_native_half(b, profile)).body, words);
     if (const Shader* stores = stores_of(b)) write(out, stores->body, words);
   }
   const bool packs = std::ranges::any_of(
       formats, [](const BindingFormat& b) { return b.elem == Elem::f16 && b.access == Access::read_write; });
-  if (packs) out += wgsl::pack_half.body;
+  if (packs || has_tail) out += wgsl::pack_half.body;
   const bool reports = std::ranges::find(formats, Elem::atomics, &BindingFormat::elem) != formats.end();
   out += reports ? wgsl::report_faults.body : wgsl::report_no_faults.body;
+  out += kernel_.tail.text;
   for (const Shader* module : modules_) {
     if (!module->expression.empty()) {
       fmt::format_to(std::back_inserter(out), "{} {{ return {}; }}\n", module->expression, kernel_.expression);

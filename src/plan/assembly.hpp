@@ -14,7 +14,7 @@ namespace nibble {
 class Assembly {
  public:
   /// `op` is who errors name.
-  Assembly(const Kernel& kernel, std::string_view op) : kernel_(kernel), op_(op) { add(kernel.shader); }
+  Assembly(const Kernel& kernel, std::string_view op);
 
   /// All slots are filled, all lists have room, and the device has what the modules need.
   Status check(const DeviceProfile& profile) const;

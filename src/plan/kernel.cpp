@@ -29,6 +29,7 @@ std::string to_string(const Kernel& kernel) {
   for (const auto& one : kernel.overrides) fmt::format_to(std::back_inserter(text), " {}={}", one.name, one.value);
   for (const auto& one : kernel.slots) fmt::format_to(std::back_inserter(text), " {}:{}", one.name, one.module->name);
   if (!kernel.expression.empty()) fmt::format_to(std::back_inserter(text), " `{}`", kernel.expression);
+  if (!kernel.tail.text.empty()) fmt::format_to(std::back_inserter(text), " and\n{}", kernel.tail.text);
   return text;
 }
 

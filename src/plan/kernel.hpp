@@ -1,7 +1,8 @@
-// A dispatch as an op describes it: a plain value that can be returned, stored and printed. Its texts are static, so
-// they outlive every plan.
+// A dispatch as an op describes it: a plain value that can be returned, stored and printed. Its texts are static, but
+// for that of a tail, so they outlive every plan.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <string>
@@ -98,6 +99,11 @@ class Params {
   }
 
   std::span<const std::byte> bytes() const { return std::span(bytes_).first(size_); }
+  /// The numbers of a tail: the last member of the struct is `tail: array<vec4<f32>, 4>`.
+  void set_tail(std::span<const std::array<float, 4>> numbers) {
+    constexpr std::size_t kBytes = 4 * sizeof(numbers[0]);
+    std::memcpy(bytes_.data() + (size_ - kBytes), numbers.data(), std::min(numbers.size_bytes(), kBytes));
+  }
 
  private:
   std::uint32_t size_ = 0;
@@ -109,6 +115,12 @@ using Bindings = InlineVector<BufferArg, kMaxBindings>;
 using Overrides = InlineVector<OverrideValue, 8>;
 using Slots = InlineVector<SlotFill, 6>;
 
+/// Elementwise ops between what a kernel computes and its result; see chain.hpp. The text lives as long as the kernel.
+struct Tail {
+  std::string_view text{};
+  const Shader* functions = nullptr;
+};
+
 struct Kernel {
   std::reference_wrapper<const Shader> shader;
   Bindings bind{};
@@ -119,6 +131,7 @@ struct Kernel {
   Overrides overrides{};
   Slots slots{};
   std::string_view expression{};
+  Tail tail{};
 
   /// Whether one of the lists above was too short.
   bool overflowed() const { return bind.overflowed() || overrides.overflowed() || slots.overflowed(); }

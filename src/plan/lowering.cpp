@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 #include "plan/copy.hpp"
@@ -23,7 +24,7 @@ Status Lowering::run() {
   if (error_) return std::unexpected(*std::exchange(error_, std::nullopt));
   const auto& storage = planned_.storage;
   if (storage.needs_twin[node_] == 0) return {};
-  const auto out = planned_.graph.nodes[node_].out();
+  const auto out = whole().out();
   return copy_words(*this, {BufferRef::Kind::twin}, {BufferRef::Kind::entry, storage.entry_of[out]},
                     Size::bytes(live_.shapes[out], planned_.graph.tensor(out)->dtype).unchecked());
 }
@@ -99,7 +100,7 @@ BufferArg Lowering::read(std::string_view name, const Tensor& tensor, const Shar
 }
 
 BufferArg Lowering::write(std::string_view name, const Out& out) {
-  auto arg = read(name, out);
+  auto arg = read(name, whole().keeps(out.id) ? last_out() : out);
   arg.format.access = Access::read_write;
   if (planned_.storage.needs_twin[node_] != 0) arg.buffer = {BufferRef::Kind::twin};
   return arg;
@@ -168,7 +169,54 @@ RowRange Lowering::row_range(std::int64_t rows, std::initializer_list<const Shar
 
 Status Lowering::dispatch(const Kernel& kernel) {
   if (error_) return std::unexpected(*std::exchange(error_, std::nullopt));
-  return sink_.dispatch(kernel);
+  if (!is_joined() || !kernel.tail.text.empty()) return sink_.dispatch(kernel);
+  const auto* result = std::ranges::find_if(kernel.bind, [](const BufferArg& b) {
+    return b.format.name == "result" && b.buffer.kind != BufferRef::Kind::scratch;
+  });
+  return result == kernel.bind.end() ? sink_.dispatch(kernel) : dispatch_with_tail(kernel, *result);
+}
+
+Out Lowering::last_out() const {
+  const auto id = whole().out();
+  return {{id, planned_.graph.tensor(id)->dtype, live_.shapes[id], "out"}};
+}
+
+Status Lowering::add_tail(Chain& chain) {
+  for (std::size_t i = 1; i <= whole().tail.size(); ++i) {
+    Lowering next(planned_, live_, node_, sink_);
+    next.part_ = i;
+    next.chain_ = &chain;
+    TRY(next.op().lower(next));
+  }
+  if (chain.overflowed()) return nibble::fail(ErrorCode::internal, "{}: a chain has too many operands", name());
+  return {};
+}
+
+Status Lowering::dispatch_with_tail(const Kernel& kernel, const BufferArg& result) {
+  const auto own = whole().args.back();
+  Tensor first{own, planned_.graph.tensor(own)->dtype, live_.shapes[own], "out"};
+  Chain chain(first);
+  TRY(add_tail(chain));
+  Kernel joined = kernel;
+  std::string takes;
+  for (std::size_t i = 0; i < chain.operands().size(); ++i) {
+    const Tensor& t = chain.operands()[i];
+    const bool is_one = bound(t).numel() == 1;
+    if (!is_one && !(t.shape == first.shape)) {
+      return nibble::fail(ErrorCode::internal, "{}: what follows reads shape {}, but makes {}", name(), t.shape,
+                          first.shape);
+    }
+    joined.bind.push_back(read(Chain::name_of(i), t));
+    const bool by_quads = !is_one && result.format.lanes == 4;
+    fmt::format_to(std::back_inserter(takes),
+                   "fn take{0}(i: u32) -> vec4<f32> {{ return vec4<f32>({1}{0}({2})){3}; }}\n", i,
+                   by_quads ? "load4_with" : "f32(load_with", is_one ? "0u" : "i", by_quads ? "" : ")");
+  }
+  if (error_) return std::unexpected(*std::exchange(error_, std::nullopt));
+  const auto text = chain.text(takes, result.format.lanes);
+  if (!chain.numbers().empty()) joined.params.set_tail(chain.numbers());
+  joined.tail = {text, chain.functions()};
+  return sink_.dispatch(joined);
 }
 
 }  // namespace nibble

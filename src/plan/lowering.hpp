@@ -5,18 +5,22 @@
 #include <tuple>
 
 #include "plan/arguments.hpp"
+#include "plan/chain.hpp"
 #include "plan/op.hpp"
 #include "plan/sink.hpp"
 #include "plan/storage.hpp"
 
 namespace nibble {
 
+/// The ops of a node and its tail.
+using NodeOps = std::vector<const Op*>;
+
 /// What is known about a graph on a device before it is lowered. This is all that a lowering sees of a plan.
 struct Planned {
   const Graph& graph;
   const DeviceProfile& profile;
   const Storage& storage;
-  std::span<const Op* const> ops;       ///< per node
+  std::span<const NodeOps> ops;         ///< per node
   std::span<const std::uint8_t> fixed;  ///< per value: its shape, or its number, is the same in every call
 };
 
@@ -62,8 +66,8 @@ class Lowering {
 
   const DeviceProfile& profile() const { return planned_.profile; }
   std::uint32_t node() const { return node_; }
-  std::string_view name() const { return planned_.graph.nodes[node_].name(); }
-  const Op& op() const { return *planned_.ops[node_]; }
+  std::string_view name() const { return part().name(); }
+  const Op& op() const { return *planned_.ops[node_][part_]; }
 
   /// Lowers the node: runs its op's function, and copies the result back if it went to a second buffer.
   Status run();
@@ -135,6 +139,15 @@ class Lowering {
   /// there is nothing to do.
   Status dispatch(const Kernel& kernel);
 
+  /// Whether elementwise ops are computed together with this one.
+  bool is_joined() const { return !whole().tail.empty(); }
+  /// What this op, which is in the tail of another, is a step of; else null.
+  Chain* chain() const { return chain_; }
+  /// Adds the node's tail to a chain that has the node's own value.
+  Status add_tail(Chain& chain);
+  /// The output of the last of them.
+  Out last_out() const;
+
   /// Reads argument `index`; the types are those of arguments.hpp.
   Status argument(std::size_t index, Tensor& out) const;
   Status argument(std::size_t index, std::int64_t& out) const;
@@ -161,8 +174,12 @@ class Lowering {
   }
 
  private:
+  /// The node, and what of it is lowered: itself or an item of its tail.
+  const Node& whole() const { return planned_.graph.nodes[node_]; }
+  const Node& part() const { return part_ == 0 ? whole() : whole().tail[part_ - 1]; }
+  Status dispatch_with_tail(const Kernel& kernel, const BufferArg& result);
   std::string_view arg(std::size_t index) const { return op().signature.list[index].name; }
-  ValueId id(std::size_t index) const { return planned_.graph.nodes[node_].args[index]; }
+  ValueId id(std::size_t index) const { return part().args[index]; }
   const Value& value(std::size_t index) const { return planned_.graph.values[id(index)]; }
   Status read_ints(std::size_t index, bool may_live, Ints& out) const;
   Status check_float(const Tensor& tensor) const;
@@ -178,6 +195,8 @@ class Lowering {
   const Planned& planned_;
   LiveValues& live_;
   std::uint32_t node_;
+  std::size_t part_ = 0;
+  Chain* chain_ = nullptr;
   Sink& sink_;
   std::optional<Error> error_;  ///< of a buffer argument; the next dispatch() returns it
 };
@@ -235,11 +254,21 @@ consteval Op op(std::string_view name, std::string_view names, Note notes = {}) 
   return {.signature = Lower<F>::signature(name, names), .lower = &Lower<F>::call, .expression = {}, .notes = notes};
 }
 
+/// The same for an op whose kernels call store_result or store4_result once for each element of their only result, and
+/// whose parameters end with `tail`: elementwise ops can follow in the same kernel.
+template <auto F>
+consteval Op open(std::string_view name, std::string_view names, Note notes = {}) {
+  Op made = op<F>(name, names, notes);
+  made.signature.joins = Joins::steps;
+  return made;
+}
+
 /// The same for an elementwise op. F finds the row's expression with Lowering::op().
 template <auto F>
-consteval Op elementwise(std::string_view name, std::string_view names, Expression expression, Note notes = {}) {
+consteval Op elementwise(std::string_view name, std::string_view names, Expression expression = {}, Note notes = {}) {
   Op made = op<F>(name, names, notes);
   made.expression = expression;
+  made.signature.joins = Joins::as_one;
   return made;
 }
 

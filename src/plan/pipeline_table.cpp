@@ -12,7 +12,8 @@ bool PipelineTable::matches(PipelineId id, const Kernel& kernel, std::uint32_t w
   for (std::size_t i = 0; i < key.bindings.size(); ++i) {
     if (!(key.bindings[i] == kernel.bind[i].format)) return false;
   }
-  return key.overrides == kernel.overrides && key.slots == kernel.slots && key.expression == kernel.expression;
+  return key.overrides == kernel.overrides && key.slots == kernel.slots && key.expression == kernel.expression &&
+         key.tail == kernel.tail.text;
 }
 
 std::optional<PipelineId> PipelineTable::find(const Kernel& kernel, std::uint32_t workgroup) const {
@@ -35,7 +36,8 @@ Status PipelineTable::intern(const Kernel& kernel, std::uint32_t workgroup, cons
           .workgroup = workgroup,
           .overrides = kernel.overrides,
           .slots = kernel.slots,
-          .expression = kernel.expression};
+          .expression = kernel.expression,
+          .tail = std::string(kernel.tail.text)};
   for (const auto& b : kernel.bind) {
     key.bindings.push_back(b.format);
     desc.bindings.push_back(b.format.access);
@@ -43,7 +45,7 @@ Status PipelineTable::intern(const Kernel& kernel, std::uint32_t workgroup, cons
   }
   desc.overrides.push_back({"WG", static_cast<double>(workgroup)});
   for (const auto& one : kernel.overrides) desc.overrides.push_back({std::string(one.name), one.value});
-  keys_.push_back(key);
+  keys_.push_back(std::move(key));
   descs_.push_back(std::move(desc));
   return {};
 }

@@ -30,6 +30,7 @@ class PipelineTable {
     Overrides overrides{};
     Slots slots{};
     std::string_view expression{};
+    std::string tail{};
   };
 
   std::vector<Key> keys_;

@@ -126,7 +126,9 @@ class Planner {
     parts_.profile = std::move(profile);
     parts_.preferences = std::move(preferences);
     for (const auto& node : parts_.graph.nodes) {
-      parts_.ops.push_back(find_op(registry, node.op));
+      auto& ops = parts_.ops.emplace_back();
+      ops.push_back(find_op(registry, node.op));
+      for (const auto& next : node.tail) ops.push_back(find_op(registry, next.op));
       parts_.operands.push_back(operands_of(parts_.graph, node));
     }
   }

@@ -26,7 +26,7 @@ struct PlanParts {
   Layout layout;
   Storage storage;
   PipelineTable pipelines;
-  std::vector<const Op*> ops;       ///< per node
+  std::vector<NodeOps> ops;         ///< per node
   std::vector<Operands> operands;   ///< per node: tensors and SymInts that its lowering depends on and makes
   std::vector<std::uint8_t> fixed;  ///< per value
   std::vector<ChoiceMade> choices;

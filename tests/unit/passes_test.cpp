@@ -15,8 +15,8 @@ TEST(Passes, have_names_and_refuse_others) {
   ASSERT_FALSE(status);
   EXPECT_EQ(
       status.error().message,
-      "there is no pass 'veiws'; the passes are views, round_inputs, common_subexpressions, dead_values, gate_up, "
-      "join_linears, add_rms_norm, rope_cache");
+      "there is no pass 'veiws'; the passes are views, batch_norm, round_inputs, common_subexpressions, "
+      "quantize_pairs, dead_values, gate_up, join_linears, add_rms_norm, rope_cache, elementwise_chains, epilogues");
 }
 
 TEST(Passes, views_that_change_no_shape_go) {

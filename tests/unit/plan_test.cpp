@@ -190,7 +190,7 @@ TEST(Plan, reuses_slots_by_liveness) {
   auto v = b.input(b.tensor(DType::f32, {1000}));
   for (int i = 0; i < 10; ++i) v = b.add(v, v, {1000});
   b.output(v);
-  const auto plan = make(b);
+  const auto plan = make(b, {}, {.without_passes = {"elementwise_chains"}});
   ASSERT_TRUE(plan) << plan.error().message;
   EXPECT_EQ(count(**plan, BufferRole::slot), 2U);
   // No dispatch may find a buffer both read and written.

@@ -8,13 +8,17 @@ namespace {
 
 constexpr std::array kPasses = {
     Pass{"views", drop_views, "replaces views that keep the shape by their source"},
+    Pass{"batch_norm", batch_norm, "makes one convolution of a convolution and a batch norm"},
     Pass{"round_inputs", round_inputs, "rounds the input of linears with 8-bit activations once for all of them"},
     Pass{"common_subexpressions", common_subexpressions, "computes only once what has the same inputs"},
+    Pass{"quantize_pairs", quantize_pairs, "leaves bytes as they are that become floats and the same bytes again"},
     Pass{"dead_values", dead_values, "removes what nobody reads"},
     Pass{"gate_up", gate_up, "makes one linear of silu(gate) * up"},
     Pass{"join_linears", join_linears, "makes one linear of several with one input, such as q, k and v"},
     Pass{"add_rms_norm", add_rms_norm, "makes one op of a sum and its norm"},
     Pass{"rope_cache", rope_cache, "makes one op of rotating q and k and writing k and v to the caches"},
+    Pass{"elementwise_chains", elementwise_chains, "makes one kernel of elementwise ops that read each other"},
+    Pass{"epilogues", epilogues, "puts elementwise ops into the kernel of the op before them"},
 };
 
 }  // namespace

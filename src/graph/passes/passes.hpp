@@ -50,5 +50,9 @@ void join_linears(Graph& graph, const PassContext& context);
 void add_rms_norm(Graph& graph, const PassContext& context);
 void rope_cache(Graph& graph, const PassContext& context);
 void dead_values(Graph& graph, const PassContext& context);
+void quantize_pairs(Graph& graph, const PassContext& context);
+void batch_norm(Graph& graph, const PassContext& context);
+void elementwise_chains(Graph& graph, const PassContext& context);
+void epilogues(Graph& graph, const PassContext& context);
 
 }  // namespace nibble

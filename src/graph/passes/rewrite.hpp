@@ -13,7 +13,7 @@ class Rewriter {
  public:
   Rewriter(Graph& graph, const PassContext& context);
 
-  Graph& graph() { return graph_; }
+  Graph& graph() const { return graph_; }
   std::size_t size() const { return graph_.nodes.size(); }
   const Node& node(std::size_t n) const { return graph_.nodes[n]; }
 

@@ -229,17 +229,17 @@ constexpr std::string_view kClamped =
     "input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, output_min, output_max -> out";
 
 constexpr Op kConvolutionOps[] = {
-    op<convolution>("aten.convolution.default",
-                    "input, weight, bias, stride, padding, dilation, transposed, output_padding, groups -> out",
-                    kNotes),
-    op<clamped_convolution>("et_vk.conv_with_clamp.default", kClamped, kNotes),
-    op<clamped_convolution>("conv_with_clamp.default", kClamped, "an older name"),
+    open<convolution>("aten.convolution.default",
+                      "input, weight, bias, stride, padding, dilation, transposed, output_padding, groups -> out",
+                      kNotes),
+    open<clamped_convolution>("et_vk.conv_with_clamp.default", kClamped, kNotes),
+    open<clamped_convolution>("conv_with_clamp.default", kClamped, "an older name"),
     op<filter>("nibble.filter", "weight, transposed, groups -> out",
                "made by a rewrite: weights with channels together"),
-    op<filtered>("nibble.convolution",
-                 "input, weight, bias, kernel_size, stride, padding, dilation, transposed, output_padding, groups, "
-                 "output_min, output_max -> out",
-                 "made by a rewrite: a convolution with rearranged weights"),
+    open<filtered>("nibble.convolution",
+                   "input, weight, bias, kernel_size, stride, padding, dilation, transposed, output_padding, groups, "
+                   "output_min, output_max -> out",
+                   "made by a rewrite: a convolution with rearranged weights"),
 };
 
 }  // namespace

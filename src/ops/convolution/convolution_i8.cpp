@@ -93,14 +93,14 @@ constexpr std::string_view kNames =
 constexpr Note kNote = "exact; any stride, padding, dilation and groups";
 
 constexpr Op kConvolutionI8Ops[] = {
-    op<plain>("et_vk.q8ta_conv2d.default", kNames, kNote),
-    op<plain>("et_vk.q8ta_conv2d_pw.default", kNames, kNote),
-    op<plain>("et_vk.q8ta_conv2d_dw.default", kNames, kNote),
-    op<transposed>("et_vk.q8ta_conv2d_transposed.default",
-                   "x, input_scale, input_zero_point, weights, weight_sums, weight_scales, output_scale, "
-                   "output_zero_point, bias, kernel_size, stride, padding, output_padding, dilation, groups, "
-                   "activation -> out",
-                   kNote),
+    open<plain>("et_vk.q8ta_conv2d.default", kNames, kNote),
+    open<plain>("et_vk.q8ta_conv2d_pw.default", kNames, kNote),
+    open<plain>("et_vk.q8ta_conv2d_dw.default", kNames, kNote),
+    open<transposed>("et_vk.q8ta_conv2d_transposed.default",
+                     "x, input_scale, input_zero_point, weights, weight_sums, weight_scales, output_scale, "
+                     "output_zero_point, bias, kernel_size, stride, padding, output_padding, dilation, groups, "
+                     "activation -> out",
+                     kNote),
 };
 
 }  // namespace

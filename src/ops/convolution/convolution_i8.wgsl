@@ -30,6 +30,7 @@ struct Params {
   lowest: f32,          // 0 for a relu
   inverse: f32,         // of the result
   result_zero: f32,
+  tail: array<vec4<f32>, 4>,
 }
 @group(0) @binding(0) var<uniform> params: Params;
 

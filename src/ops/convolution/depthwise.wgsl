@@ -22,6 +22,7 @@ struct Params {
   row_blocks: u32,     // of a column
   low: f32,
   high: f32,
+  tail: array<vec4<f32>, 4>,
 }
 @group(0) @binding(0) var<uniform> params: Params;
 

@@ -15,10 +15,16 @@ Status binary(Lowering& op, const Tensor& a, const Tensor& b, Out& out, const Ex
   Shape shape;
   if (!broadcast(a.shape, b.shape, shape)) return op.fail("shapes {} and {} do not broadcast", a.shape, b.shape);
   TRY(op.set_shape(out, shape));
+  if (op.is_joined()) {
+    return join(op, {&a, &b}, out,
+                {.expression = expression.on_floats,
+                 .functions = expression.functions,
+                 .numbers = {static_cast<float>(alpha.value)}});
+  }
 
-  Kernel kernel = broadcast_kernel(
-      op, wgsl::binary, {&a, &b}, out,
-      {.alpha = static_cast<float>(alpha.value), .alpha_int = static_cast<std::int32_t>(alpha.integer)});
+  Kernel kernel =
+      broadcast_kernel(op, wgsl::binary, {&a, &b}, out,
+                       {.x = static_cast<float>(alpha.value), .i = static_cast<std::int32_t>(alpha.integer)});
   kernel.expression = ints ? expression.on_ints : expression.on_floats;
   kernel.slots.push_back({"type", ints ? wgsl::ints : gives == Gives::truth ? wgsl::truth : wgsl::floats});
   if (expression.functions != nullptr) kernel.slots.push_back({"functions", *expression.functions});
@@ -56,6 +62,7 @@ Status where(Lowering& op, const Tensor& condition, const Tensor& self, const Te
     return op.fail("shapes {}, {} and {} do not broadcast", condition.shape, self.shape, other.shape);
   }
   TRY(op.set_shape(out, shape));
+  if (op.is_joined()) return join(op, {&self, &other, &condition}, out, {"select(b, a, c != vec4<f32>())"});
   Kernel kernel = broadcast_kernel(op, wgsl::where, {&self, &other, &condition}, out, {});
   kernel.slots.push_back({"type", ints ? wgsl::ints : wgsl::floats});
   return op.dispatch(kernel);
@@ -77,13 +84,11 @@ constexpr std::string_view kEither = "vec4<i32>(!(a == vec4<T>()) | !(b == vec4<
 constexpr std::string_view kOne = "vec4<i32>((a == vec4<T>()) != (b == vec4<T>()))";
 
 constexpr Op kBinaryOps[] = {
-    elementwise<with_alpha>("aten.add.Tensor", kAlphaArgs, {"a + params.alpha * b", "a + params.alpha_int * b"},
-                            "mixed types"),
-    elementwise<with_alpha>("aten.sub.Tensor", kAlphaArgs, {"a - params.alpha * b", "a - params.alpha_int * b"},
-                            "mixed types"),
+    elementwise<with_alpha>("aten.add.Tensor", kAlphaArgs, {"a + params.x * b", "a + params.i * b"}, "mixed types"),
+    elementwise<with_alpha>("aten.sub.Tensor", kAlphaArgs, {"a - params.x * b", "a - params.i * b"}, "mixed types"),
     elementwise<of_two<Gives::numbers>>("aten.mul.Tensor", kTwo, {"a * b", "a * b"}, "mixed types"),
     elementwise<of_two<Gives::numbers>>("aten.div.Tensor", kTwo, {"a / b"}, "integers divide to float32"),
-    op<div_mode>("aten.div.Tensor_mode", "self, other, rounding_mode -> out", "floor, trunc or none"),
+    elementwise<div_mode>("aten.div.Tensor_mode", "self, other, rounding_mode -> out", {}, "floor, trunc or none"),
     elementwise<of_two<Gives::numbers>>("aten.minimum.default", kTwo, {"minimum(a, b)", "min(a, b)", &wgsl::math}),
     elementwise<of_two<Gives::numbers>>("aten.maximum.default", kTwo, {"maximum(a, b)", "max(a, b)", &wgsl::math}),
     elementwise<of_two<Gives::numbers>>("aten.pow.Tensor_Tensor", kTwo,
@@ -106,7 +111,7 @@ constexpr Op kBinaryOps[] = {
     elementwise<of_two<Gives::truth>>("aten.logical_and.default", kTwo, {kBoth, kBoth}),
     elementwise<of_two<Gives::truth>>("aten.logical_or.default", kTwo, {kEither, kEither}),
     elementwise<of_two<Gives::truth>>("aten.logical_xor.default", kTwo, {kOne, kOne}),
-    op<where>("aten.where.self", "condition, self, other -> out", "all three operands broadcast"),
+    elementwise<where>("aten.where.self", "condition, self, other -> out", {}, "all three operands broadcast"),
 };
 
 }  // namespace

@@ -31,42 +31,45 @@ bool makes_quads(const Lowering& op, const Tensor& operand) {
 
 const Choice kBroadcast{"broadcast", kBroadcastVariants};
 
+Reading choose_reading(Lowering& op, std::span<const Tensor* const> operands, const Out& out, bool in_quads) {
+  bool is_whole = true;
+  bool is_repeated = false;
+  // A tensor and itself always agree.
+  const bool is_one_tensor = std::ranges::all_of(operands, [&](const Tensor* t) { return t->id == operands[0]->id; });
+  bool has_quads = false;
+  bool all_fixed = true;
+  for (const Tensor* t : operands) {
+    all_fixed = all_fixed && op.is_fixed(*t);
+    has_quads = has_quads || makes_quads(op, *t);
+    if (op.bound(*t).numel() == 1) continue;
+    is_whole = is_whole && t->numel() == out.numel();
+    is_repeated = is_repeated || op.bound(*t).numel() != op.bound(out).numel();
+  }
+  const auto& variant = op.choose(kBroadcast, Facts{}
+                                                  .trait(kWhole, is_whole, !all_fixed && !is_one_tensor)
+                                                  .trait(kQuads, in_quads || has_quads, !all_fixed && !has_quads)
+                                                  .trait(kRepeated, is_repeated, false));
+  return static_cast<Reading>(&variant - kBroadcastVariants);
+}
+
 Kernel broadcast_kernel(Lowering& op, const Shader& shader, std::initializer_list<const Tensor*> operands,
                         const Out& out, const Alpha& alpha) {
   constexpr std::array<std::string_view, 3> kNames{"a", "b", "c"};
   constexpr std::array<std::string_view, 3> kOnes{"A_ONE", "B_ONE", "C_ONE"};
-  wgsl::BroadcastParams params{
-      .quads = quads_of(out.shape), .alpha = alpha.alpha, .alpha_int = alpha.alpha_int, .numbers = alpha.numbers};
+  wgsl::BroadcastParams params{.quads = quads_of(out.shape), .x = alpha.x, .i = alpha.i, .numbers = alpha.numbers};
   std::array<Shape, 3> shapes;
   std::ranges::transform(operands, shapes.begin(), &Tensor::shape);
   params.rank = collapse_broadcast(out.shape, std::span(shapes).first(operands.size()), params.sizes, params.strides);
 
   Kernel kernel{.shader = shader};
-  bool is_whole = true;
-  bool is_repeated = false;
-  // A tensor and itself always agree.
-  const bool is_one_tensor =
-      std::ranges::all_of(operands, [&](const Tensor* t) { return t->id == (*operands.begin())->id; });
-  bool has_quads = false;
-  bool all_fixed = true;
   std::size_t i = 0;
   for (const Tensor* t : operands) {
-    const bool is_one = op.bound(*t).numel() == 1;
     kernel.bind.push_back(op.read(kNames[i], *t));
-    kernel.overrides.push_back({kOnes[i++], flag(is_one)});
-    all_fixed = all_fixed && op.is_fixed(*t);
-    has_quads = has_quads || makes_quads(op, *t);
-    if (is_one) continue;
-    is_whole = is_whole && t->numel() == out.numel();
-    is_repeated = is_repeated || op.bound(*t).numel() != op.bound(out).numel();
+    kernel.overrides.push_back({kOnes[i++], flag(op.bound(*t).numel() == 1)});
   }
   kernel.bind.push_back(op.write("result", out));
   const bool in_quads = params.rank > 0 && params.sizes[params.rank - 1] % 4 == 0;
-  const auto& variant = op.choose(kBroadcast, Facts{}
-                                                  .trait(kWhole, is_whole, !all_fixed && !is_one_tensor)
-                                                  .trait(kQuads, in_quads || has_quads, !all_fixed && !has_quads)
-                                                  .trait(kRepeated, is_repeated, false));
-  kernel.overrides.push_back({"READING", static_cast<double>(&variant - kBroadcastVariants)});
+  kernel.overrides.push_back({"READING", static_cast<double>(choose_reading(op, operands, out, in_quads))});
   kernel.params = params;
   kernel.threads = params.quads;
   return kernel;

@@ -4,8 +4,8 @@
 struct Params {
   quads: u32,
   rank: u32,
-  alpha: f32,
-  alpha_int: i32,
+  x: f32,
+  i: i32,
   numbers: array<vec4<f32>, 2>,
   sizes: array<vec4<u32>, 2>,
   strides: array<array<vec4<u32>, 2>, 3>,  // of a, b and c

@@ -24,6 +24,10 @@ struct UnaryNumbers {
   double y = 0;
 };
 
+/// For an op whose node has a tail, or is in one: computes them in one kernel. The shape of `out` is set, and it is of
+/// floats, but for a last step's.
+Status join(Lowering& op, std::initializer_list<const Tensor*> operands, const Out& out, const Step& step);
+
 Status unary(Lowering& op, const Tensor& self, Out& out, const Expression& expression, Gives gives = Gives::numbers,
              const UnaryNumbers& numbers = {});
 

@@ -28,11 +28,12 @@ std::uint32_t collapse_broadcast(const Shape& out, std::span<const Shape> operan
                                  std::span<Dims> strides) {
   // Built innermost first, then turned round.
   std::uint32_t rank = 0;
-  std::array<std::uint32_t, 4> next{1, 1, 1, 1};
+  std::array<std::uint32_t, kMostOperands> next;
+  next.fill(1);
   for (std::size_t i = out.rank(); i-- > 0;) {
     if (out[i] == 1) continue;
     const auto size = static_cast<std::uint32_t>(out[i]);
-    std::array<std::uint32_t, 4> stride{};
+    std::array<std::uint32_t, kMostOperands> stride{};
     bool merges = rank > 0;
     for (std::size_t o = 0; o < operands.size(); ++o) {
       const bool moves = padded_dim(operands[o], i, out.rank()) != 1;

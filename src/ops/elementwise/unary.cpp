@@ -32,6 +32,13 @@ Status unary(Lowering& op, const Tensor& self, Out& out, const Expression& expre
              const UnaryNumbers& numbers) {
   TRY_ASSIGN(const bool ints, on_ints(op, {&self}, out, expression, gives));
   TRY(op.set_shape(out, self.shape));
+  if (op.is_joined()) {
+    return join(op, {&self}, out,
+                {.expression = expression.on_floats,
+                 .functions = expression.functions,
+                 .numbers = {static_cast<float>(numbers.x), static_cast<float>(numbers.y)},
+                 .keeps_nan = true});
+  }
   const wgsl::UnaryParams params{quads_of(out.shape), static_cast<float>(numbers.x), static_cast<float>(numbers.y),
                                  saturated(numbers.x), saturated(numbers.y)};
   const Shader& type = ints ? wgsl::unary_ints : gives == Gives::truth ? wgsl::unary_truth : wgsl::unary_floats;
@@ -80,6 +87,7 @@ Status pow_scalar(Lowering& op, const Tensor& self, const Number& exponent, Out&
   }
   if (exponent.value == 0) {  // also of NaN
     TRY(op.set_shape(out, self.shape));
+    if (op.is_joined()) return join(op, {&self}, out, {"vec4<f32>(1.0)"});
     return fill(op, out, {1, true, 1});
   }
   return unary(op, self, out, power_expression(exponent.value), Gives::numbers, {exponent.value});
@@ -122,14 +130,15 @@ constexpr Op kUnaryOps[] = {
                             {"clamp(v + 3.0, vec4<f32>(), vec4<f32>(6.0)) / 6.0"}),
     elementwise<of_numbers>("aten.hardswish.default", "self -> out",
                             {"v * clamp(v + 3.0, vec4<f32>(), vec4<f32>(6.0)) / 6.0"}),
-    op<gelu>("aten.gelu.default", "self, approximate -> out", "both approximations; within 1e-6"),
-    op<hardtanh>("aten.hardtanh.default", "self, min_val, max_val -> out"),
-    op<clamp>("aten.clamp.default", "self, min, max -> out", "either bound may be absent"),
+    elementwise<gelu>("aten.gelu.default", "self, approximate -> out", {}, "both approximations; within 1e-6"),
+    elementwise<hardtanh>("aten.hardtanh.default", "self, min_val, max_val -> out"),
+    elementwise<clamp>("aten.clamp.default", "self, min, max -> out", {}, "either bound may be absent"),
     elementwise<with_number>("aten.hardshrink.default", "self, lambd -> out",
                              {"select(v, vec4<f32>(), abs(v) <= vec4<f32>(params.x))"}),
     elementwise<with_number>("aten.leaky_relu.default", "self, negative_slope -> out",
                              {"select(params.x * v, v, v > vec4<f32>())"}),
-    op<pow_scalar>("aten.pow.Tensor_Scalar", "self, exponent -> out", "whole exponents of negative numbers"),
+    elementwise<pow_scalar>("aten.pow.Tensor_Scalar", "self, exponent -> out", {},
+                            "whole exponents of negative numbers"),
     op<bitwise_not>("aten.bitwise_not.default", "self -> out"),
     op<logical_not>("aten.logical_not.default", "self -> out"),
 };

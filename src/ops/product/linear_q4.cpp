@@ -186,10 +186,10 @@ Status linear_q4gsw_gated(Lowering& op, const Float<Tensor>& self, const Tensor&
 constexpr std::string_view kJoined = "self, weights, weight_scales, group_size, widths, pitches -> out";
 
 constexpr Op kLinearQ4Ops[] = {
-    op<linear_q4gsw>("et_vk.linear_q4gsw.default", "self, weights, weight_scales, group_size, bias -> out",
-                     "any depth, width and group size that divides the depth; weights of any size"),
-    op<linear_qcs4w>("et_vk.linear_qcs4w.default", "self, weight, scales -> out",
-                     "a scale per row of the weight; any depth and width; weights of any size"),
+    open<linear_q4gsw>("et_vk.linear_q4gsw.default", "self, weights, weight_scales, group_size, bias -> out",
+                       "any depth, width and group size that divides the depth; weights of any size"),
+    open<linear_qcs4w>("et_vk.linear_qcs4w.default", "self, weight, scales -> out",
+                       "a scale per row of the weight; any depth and width; weights of any size"),
     op<linear_dq8ca_q4gsw>(
         "et_vk.linear_dq8ca_q4gsw.default",
         "input, input_scales, input_zp, weights, weight_sums, weight_scales, group_size, bias -> out",

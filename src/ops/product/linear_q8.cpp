@@ -179,8 +179,8 @@ constexpr std::string_view kBytes =
 constexpr Note kAnyWidth = "any depth and width; weights of any size";
 
 constexpr Op kLinearQ8Ops[] = {
-    op<int8pack_mm>("aten._weight_int8pack_mm.default", "self, mat2, scales -> out", kAnyWidth),
-    op<linear_q8csw>("et_vk.linear_q8csw.default", "self, weights, weight_scales, bias -> out", kAnyWidth),
+    open<int8pack_mm>("aten._weight_int8pack_mm.default", "self, mat2, scales -> out", kAnyWidth),
+    open<linear_q8csw>("et_vk.linear_q8csw.default", "self, weights, weight_scales, bias -> out", kAnyWidth),
     op<linear_q8ta>("et_vk.linear_q8ta_q8csw.default",
                     "x, input_scale, input_zero_point, weights, weight_sums, weight_scales, bias -> out",
                     "x of int8, or of floats, which are rounded"),

@@ -97,10 +97,10 @@ Status linear(Lowering& op, const Float<Tensor>& input, const Float<Table>& weig
 constexpr Note kAnySize = "constant matrices of any size";
 
 constexpr Op kMatmulOps[] = {
-    op<linear>("aten.linear.default", "input, weight, bias -> out", "any rank; weights of any size"),
-    op<mm>("aten.mm.default", "self, mat2 -> out", kAnySize),
-    op<bmm>("aten.bmm.default", "self, mat2 -> out", kAnySize),
-    op<addmm>("aten.addmm.default", "self, mat1, mat2, beta, alpha -> out", "self broadcasts; matrices of any size"),
+    open<linear>("aten.linear.default", "input, weight, bias -> out", "any rank; weights of any size"),
+    open<mm>("aten.mm.default", "self, mat2 -> out", kAnySize),
+    open<bmm>("aten.bmm.default", "self, mat2 -> out", kAnySize),
+    open<addmm>("aten.addmm.default", "self, mat1, mat2, beta, alpha -> out", "self broadcasts; matrices of any size"),
 };
 
 }  // namespace

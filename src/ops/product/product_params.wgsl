@@ -38,6 +38,7 @@ struct Params {
   high: f32,
   padding: u32,
   sections: array<Section, 3>,
+  tail: array<vec4<f32>, 4>,
 }
 @group(0) @binding(0) var<uniform> params: Params;
 

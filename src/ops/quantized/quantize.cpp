@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ops/elementwise/broadcast.hpp"
+#include "ops/elementwise/elementwise.hpp"
 #include "ops/families.hpp"
 #include "ops/move/move.hpp"
 #include "ops/quantized/affine.hpp"
@@ -164,6 +165,13 @@ Status by_numbers(Lowering& op, const Tensor& input, const Number& scale, const 
   auto params = fixed_params(scale.value, zero.value);
   params.low = bounds.low;
   params.high = bounds.high;
+  if (op.is_joined()) {
+    constexpr std::string_view kQuantize =
+        "vec4<i32>(clamp(round(v * params.x) + params.y, vec4<f32>(params.z), vec4<f32>(params.w)))";
+    return join(op, {&input}, out,
+                {.expression = kBack ? "(v - params.y) * params.x" : kQuantize,
+                 .numbers = {kBack ? params.scale : params.inverse, params.zero, params.low, params.high}});
+  }
   return change_all(op, {op.read("source", input), op.write("result", out)}, params, out.shape, shader_of(kBack));
 }
 
@@ -228,7 +236,7 @@ Status q8_add(Lowering& op, const Tensor& a, const Tensor& b, const Number& a_sc
   TRY(op.set_shape(out, shape));
   const auto f = [](double number) { return static_cast<float>(number); };
   Kernel kernel = broadcast_kernel(op, wgsl::binary, {&a, &b}, out,
-                                   {.alpha = f(alpha.value),
+                                   {.x = f(alpha.value),
                                     .numbers = {f(a_scale.value), f(a_zero.value), f(b_scale.value), f(b_zero.value),
                                                 f(1 / scale.value), f(zero.value)}});
   kernel.expression = "add_bytes(a, b)";
@@ -263,9 +271,10 @@ constexpr std::string_view kBackArgs = "input, scale, zero_point, quant_min, qua
 constexpr Note kIntegers = "int8, uint8, int32";
 
 constexpr Op kQuantizeOps[] = {
-    op<by_numbers<Ignored>>("quantized_decomposed.quantize_per_tensor.default", kTensorArgs, kIntegers),
+    elementwise<by_numbers<Ignored>>("quantized_decomposed.quantize_per_tensor.default", kTensorArgs, {}, kIntegers),
     op<by_tensors<Ignored>>("quantized_decomposed.quantize_per_tensor.tensor", kTensorArgs, kIntegers),
-    op<by_numbers<Ignored, Ignored>>("quantized_decomposed.dequantize_per_tensor.default", kBackArgs, kIntegers),
+    elementwise<by_numbers<Ignored, Ignored>>("quantized_decomposed.dequantize_per_tensor.default", kBackArgs, {},
+                                              kIntegers),
     op<by_tensors<Ignored, Ignored>>("quantized_decomposed.dequantize_per_tensor.tensor", kBackArgs, kIntegers),
     op<by_channel<Ignored>>("quantized_decomposed.quantize_per_channel.default",
                             "input, scales, zero_points, axis, quant_min, quant_max, dtype -> out", "any axis"),

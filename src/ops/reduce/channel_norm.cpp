@@ -8,13 +8,13 @@ namespace {
 
 using Channels = std::array<const Tensor*, 4>;  // weight, bias and two statistics; null where they are not given
 
-/// `kernel` knows where the statistics come from.
+/// `kernel` knows where the statistics come from. Dimensions before `axis` are batches of channels.
 Status normalize(Lowering& op, const Tensor& input, const Channels& given, const Number& eps, const Out& out,
-                 Kernel kernel, std::int64_t group, std::uint32_t parts) {
-  const auto channels = input.shape[1];
+                 Kernel kernel, std::int64_t group, std::uint32_t parts, std::size_t axis = 1) {
+  const auto channels = input.shape[axis];
   Size inner = 1;
-  for (const auto size : input.shape.dims().subspan(2)) inner = inner * Size::from_signed(size);
-  const auto planes = Size::from_signed(input.shape[0]) * Size::from_signed(channels);
+  for (const auto size : input.shape.dims().subspan(axis + 1)) inner = inner * Size::from_signed(size);
+  const auto planes = Size::from_signed(axis == 0 ? 1 : input.shape[0]) * Size::from_signed(channels);
   kernel.params = wgsl::ChannelNormParams{.quads = quads_of(input.shape),
                                           .planes = narrow(planes.unchecked()),
                                           .inner = narrow(inner.unchecked()),
@@ -49,6 +49,17 @@ Status batch_norm(Lowering& op, const Float<Tensor>& input, const std::optional<
   TRY(op.set_shape(out, input.shape));
   return normalize(op, input, {given(weight), given(bias), &mean, &variance}, eps, out,
                    {.shader = wgsl::channel_norm, .slots = {{"statistics", wgsl::channel_statistics}}}, 1, 1);
+}
+
+/// What a batch norm makes of the bias of the convolution before it, or of its filter, which has no mean.
+Status fold_norm(Lowering& op, const Float<Tensor>& source, const std::optional<Float<Tensor>>& weight,
+                 const std::optional<Float<Tensor>>& bias, const std::optional<Float<Tensor>>& mean,
+                 const Float<Tensor>& variance, const Number& eps, bool transposed, Float<Out>& out) {
+  TRY(op.set_shape(out, source.shape));
+  const std::size_t axis = transposed && source.rank() > 1 ? 1 : 0;
+  const Shader& statistics = mean ? wgsl::channel_statistics : wgsl::channel_variances;
+  return normalize(op, source, {given(weight), given(bias), given(mean), &variance}, eps, out,
+                   {.shader = wgsl::channel_norm, .slots = {{"statistics", statistics}}}, 1, 1, axis);
 }
 
 /// Sizes that follow from the input are not read.
@@ -90,6 +101,8 @@ constexpr Op kChannelNormOps[] = {
     op<batch_norm>("aten._native_batch_norm_legit_no_training.default",
                    "input, weight, bias, running_mean, running_var, momentum, eps -> out",
                    "any rank from 2; the first output only, the others are empty"),
+    op<fold_norm>("nibble.fold_norm", "source, weight, bias, running_mean, running_var, eps, transposed -> out",
+                  "made by a pass: a norm becomes part of the convolution before it"),
     op<group_norm>("aten.native_group_norm.default", "input, weight, bias, N, C, HxW, group, eps -> out",
                    "any rank from 2"),
 };

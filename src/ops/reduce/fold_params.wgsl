@@ -13,5 +13,6 @@ struct Params {
   in_quads: u32,    // 1: a line is a run of whole vec4s
   sizes: array<array<vec4<u32>, 2>, 2>,
   strides: array<array<vec4<u32>, 2>, 2>,
+  tail: array<vec4<f32>, 4>,
 }
 @group(0) @binding(0) var<uniform> params: Params;

@@ -98,7 +98,7 @@ Status native_layer_norm(Lowering& op, const Float<Tensor>& input, const LiveInt
 }
 
 constexpr Op kNormOps[] = {
-    op<rms_norm>("et_vk.rms_norm.default", "x, weight, eps -> out", "any width, any number of rows"),
+    open<rms_norm>("et_vk.rms_norm.default", "x, weight, eps -> out", "any width, any number of rows"),
     op<add_rms_norm>("nibble.add_rms_norm", "a, b, weight, eps -> out", "a sum and its rms_norm; made by a rewrite"),
     op<native_layer_norm>("aten.native_layer_norm.default", "input, normalized_shape, weight, bias, eps -> out",
                           "any trailing dims"),

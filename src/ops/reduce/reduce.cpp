@@ -135,12 +135,12 @@ constexpr std::string_view kArgs = "self, dim, keepdim -> out";
 constexpr Note kPlace = "any dim or all; the first of equal elements; NaN wins";
 
 constexpr Op kReduceOps[] = {
-    op<sum<true>>("aten.mean.dim", kSumArgs, "any dims"),
-    op<sum<false>>("aten.sum.dim_IntList", kSumArgs, "any dims"),
+    open<sum<true>>("aten.mean.dim", kSumArgs, "any dims"),
+    open<sum<false>>("aten.sum.dim_IntList", kSumArgs, "any dims"),
     op<var>("aten.var.dim", "self, dim, unbiased, keepdim -> out", "any dims"),
     op<var_correction>("aten.var.correction", "self, dim, correction, keepdim -> out", "any dims"),
-    op<extreme_value<kMax>>("aten.amax.default", kArgs, "any dims; NaN wins"),
-    op<extreme_value<kMin>>("aten.amin.default", kArgs, "any dims; NaN wins"),
+    open<extreme_value<kMax>>("aten.amax.default", kArgs, "any dims; NaN wins"),
+    open<extreme_value<kMin>>("aten.amin.default", kArgs, "any dims; NaN wins"),
     op<any_of<std::int64_t>>("aten.any.dim", kArgs, "NaN is true"),
     op<any_of<Ints>>("aten.any.dims", kArgs, "NaN is true; an empty list keeps all dims"),
     op<any_of_all>("aten.any.default", "self -> out", "NaN is true"),

@@ -19,8 +19,8 @@ Status softmax(Lowering& op, const Float<Tensor>& self, std::int64_t dim, Ignore
 constexpr std::string_view kSoftmaxArgs = "self, dim, half_to_float -> out";
 
 constexpr Op kSoftmaxOps[] = {
-    op<softmax<wgsl::apply_softmax>>("aten._softmax.default", kSoftmaxArgs, "any dim"),
-    op<softmax<wgsl::apply_log_softmax>>("aten._log_softmax.default", kSoftmaxArgs, "any dim"),
+    open<softmax<wgsl::apply_softmax>>("aten._softmax.default", kSoftmaxArgs, "any dim"),
+    open<softmax<wgsl::apply_log_softmax>>("aten._log_softmax.default", kSoftmaxArgs, "any dim"),
 };
 
 }  // namespace
