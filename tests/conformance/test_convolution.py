@@ -8,8 +8,8 @@ import pytest
 import nibble
 from conformance import convolution_cases
 from conformance.blob_cases import build
+from conformance.command import NO_GPU, pytestmark, succeed  # noqa: F401
 from conformance.programs import ROUTES, check_built, every_route, open_built
-from conformance.test_cli import NO_GPU, pytestmark, succeed  # noqa: F401
 from support.vk00 import Blob
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import nibble
-from conformance.test_cli import NO_GPU, ROOT, fail, succeed
-from conformance.test_cli import program as path_of
+from conformance.command import NO_GPU, ROOT, fail, succeed
+from conformance.command import program as path_of
 from nibble import _program
 
 OPTIONS = json.loads((ROOT / "src" / "options.json").read_text())["options"]

@@ -9,8 +9,8 @@ import nibble
 from conformance import passes_cases
 from conformance.blob_cases import build
 from conformance.case import as_arrays
+from conformance.command import nibble as command
 from conformance.programs import ROUTES, check_built, every_route, open_built
-from conformance.test_cli import nibble as command
 
 # A program in which each saves something, and the shape of its first input: a single token, or as in its first call.
 PASSES = {

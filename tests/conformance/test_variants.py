@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from conformance.command import NO_GPU, fail, pytestmark, succeed  # noqa: F401
 from conformance.programs import OnNibble
-from conformance.test_cli import NO_GPU, fail, pytestmark, succeed  # noqa: F401
 from conformance.variants import Chooser, every_variant, programs_by_size
 
 # What devices differ in as far as variants depend on it.

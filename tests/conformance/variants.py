@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from conformance.cases import CASES, SLOW
+from conformance.command import COMMAND, NO_GPU, nibble, succeed
 from conformance.programs import ExportedProgram
-from conformance.test_cli import COMMAND, NO_GPU, nibble, succeed
 
 FULL = bool(os.environ.get("NIBBLE_TEST_FULL"))
 

@@ -45,7 +45,7 @@ Convolution convolution(GraphBuilder& b, ValueId x, std::int64_t stride = 1, boo
 }
 
 ValueId batch_norm_of(GraphBuilder& b, ValueId x) {
-  const auto& shape = b.graph.tensor(x)->shape;
+  const Shape shape = b.graph.tensor(x)->shape;
   const auto out = b.tensor(DType::f32, shape);
   const auto row = [&](const char* key) { return b.constant(DType::f32, {shape[1]}, key + std::to_string(out)); };
   b.op("aten._native_batch_norm_legit_no_training.default",
