@@ -153,14 +153,18 @@ int run(int argc, char** argv) {
   CLI::App app{"Measures convolutions against references in the same run."};
   BenchOptions options{.json = {}, .device = {}, .rounds = 5};
   options.add_to(app);
+  bool only_depthwise = false;
+  app.add_flag("--depthwise", only_depthwise, "Only filters that see one channel each");
   CLI11_PARSE(app, argc, argv);
 
   const auto device = must(Device::open(options.device));
   Report report(device.info().name);
   for (const auto& [size, channels] : {std::pair{56U, 64U}, std::pair{28U, 128U}, std::pair{14U, 256U}}) {
-    measure(report, device, {size, channels, 3, 1}, options.rounds);
-    measure(report, device, {size, channels, 1, 1}, options.rounds);
-    measure(report, device, {size, channels, 3, 2}, options.rounds);
+    if (!only_depthwise) {
+      measure(report, device, {size, channels, 3, 1}, options.rounds);
+      measure(report, device, {size, channels, 1, 1}, options.rounds);
+      measure(report, device, {size, channels, 3, 2}, options.rounds);
+    }
     measure(report, device, {size, channels, 3, 1, true}, options.rounds);
     measure(report, device, {size, channels, 3, 2, true}, options.rounds);
   }

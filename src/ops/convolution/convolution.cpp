@@ -9,13 +9,23 @@ namespace nibble::ops {
 namespace {
 
 constexpr std::uint32_t kSharedWords = 1;  // packed results whose rows are no whole quads
+constexpr std::uint32_t kSlides = 2;       // depthwise_slide has the filter
 
 constexpr Variant kDepthwiseVariants[] = {
-    Variant("block", {.none_of = kSharedWords}, {}, {4, 4}, &wgsl::depthwise_block,
-            "a weight is loaded once for 16 results"),
+    Variant("slide", {.traits = kSlides, .none_of = kSharedWords}, {}, {}, &wgsl::depthwise_slide,
+            "each thread loads a row of the input once"),
+    Variant("row", {.none_of = kSharedWords}, {}, {}, &wgsl::depthwise_row, "a weight is loaded once for 4 results"),
     Variant("flat", {}, {}, {}, &wgsl::depthwise_flat, "four neighbours of the result, whatever rows they belong to"),
 };
 constexpr Choice kDepthwise{"depthwise", kDepthwiseVariants};
+
+/// What depthwise_slide has for a filter: none for most.
+const Shader* slide_of(const Filter& f) {
+  const auto& [y, x] = f.axes;
+  if (y.kernel != x.kernel || y.stride != x.stride || y.dilation != 1 || x.dilation != 1) return nullptr;
+  if (x.kernel != 3 || x.stride > 2) return nullptr;
+  return x.stride == 1 ? &wgsl::depthwise_3_by_1 : &wgsl::depthwise_3_by_2;
+}
 
 Status convolve_channels(Lowering& op, const Tensor& input, const Tensor& weight,
                          const std::optional<Float<Tensor>>& bias, const Filter& f, const Out& out) {
@@ -24,6 +34,8 @@ Status convolve_channels(Lowering& op, const Tensor& input, const Tensor& weight
   const bool is_whole = width % 4 == 0;
   Facts facts;
   facts.trait(kSharedWords, out.dtype == DType::f16 && !is_whole, out.dtype == DType::f16 && op.varies({&input}));
+  const Shader* const slide = slide_of(f);
+  facts.trait(kSlides, slide != nullptr, false);
   const auto& v = op.choose(kDepthwise, facts);
   const bool is_flat = v.shader == &wgsl::depthwise_flat;
   wgsl::DepthwiseParams params{.channels = narrow(f.columns),
@@ -41,13 +53,22 @@ Status convolve_channels(Lowering& op, const Tensor& input, const Tensor& weight
                                .dilation_x = static_cast<std::int32_t>(x.dilation),
                                .dilation_y = static_cast<std::int32_t>(y.dilation),
                                .column_quads = narrow((width + 3) / 4),
-                               .row_blocks = narrow((y.result() + 3) / 4),
+                               .rows = 1,
+                               .row_blocks = narrow(y.result()),
                                .low = f.least(),
                                .high = f.most()};
-  params.threads =
-      is_flat ? quads_of(out.shape) : narrow(out.shape[0] * out.shape[1] * params.column_quads * params.row_blocks);
+  const auto strips = out.shape[0] * out.shape[1] * params.column_quads;
+  const bool slides = v.shader == &wgsl::depthwise_slide;
+  if (slides) {
+    // As many rows as leave work for all cores: a block also loads rows of its neighbours.
+    const std::int64_t threads = op.profile().kind == AdapterKind::cpu ? 1024 : 65536;
+    const auto most = std::clamp<std::int64_t>(y.result() * strips / threads, 4, 4096);
+    params.row_blocks = narrow((y.result() + most - 1) / most);
+    params.rows = params.row_blocks == 0 ? 0 : (params.height + params.row_blocks - 1) / params.row_blocks;
+  }
+  params.threads = is_flat ? quads_of(out.shape) : narrow(strips * params.row_blocks);
   Kernel kernel{.shader = *v.shader,
-                .bind = {op.read("x", input), op.read("weight", weight)},
+                .bind = {op.read("x", input).lanes(1), op.read("weight", weight).lanes(1)},
                 .params = params,
                 .threads = params.threads,
                 .slots = {{"bias", bias ? wgsl::depthwise_bias : wgsl::depthwise_no_bias},
@@ -58,6 +79,7 @@ Status convolve_channels(Lowering& op, const Tensor& input, const Tensor& weight
   const bool by_quads = is_flat || (is_whole && !op.varies({&input})) || out.dtype == DType::f16;
   kernel.bind.push_back(by_quads ? result : result.lanes(1));
   if (!is_flat) kernel.slots.push_back({"store", by_quads ? wgsl::store_quads : wgsl::store_elements});
+  if (slides) kernel.slots.push_back({"filter", *slide});
   return op.dispatch(kernel);
 }
 
