@@ -1,5 +1,4 @@
-// Convolutions of bytes, with a scale for each output channel's weights: products of pixels with filters, all sums of
-// which are exact.
+// Convolutions of bytes, with a scale for each output channel's weights: exact products of pixels with filters.
 #include "ops/convolution/filter.hpp"
 #include "ops/families.hpp"
 #include "ops/product/product.hpp"
@@ -8,15 +7,13 @@
 namespace nibble::ops {
 namespace {
 
-constexpr std::uint32_t kRows = 1;   // a filter is a row of the weight; with one channel it would take too many rounds
-constexpr std::uint32_t kWide = 2;   // a filter sees enough channels, or there are enough filters
+constexpr std::uint32_t kRows = 1;   // filters are rows of the weight, and each sees several channels
 constexpr std::uint32_t kWhole = 1;  // the pixels of a channel are whole words
 
 constexpr Variant kBytesVariants[] = {
-    Variant("registers", {.traits = kRows}, {.adapters = Adapters::cpu, .traits = kWide}, {4, 4, 8}, &wgsl::product_i8,
+    Variant("registers", {.traits = kRows}, {Adapters::cpu}, {4, 4, 8}, &wgsl::product_i8,
             "a weight is unpacked once for 4 pixels, with no barrier"),
-    Variant("threads", {.traits = kRows}, {.traits = kWide}, {4, 4, 64}, &wgsl::product_i8,
-            "a thread for 4 pixels of 4 channels"),
+    Variant("threads", {.traits = kRows}, {}, {4, 4, 64}, &wgsl::product_i8, "a thread for 4 pixels of 4 channels"),
     Variant("each", {}, {}, {}, &wgsl::convolution_i8, "four neighbours of the result, by any filter"),
 };
 const Choice kConvolveBytes{"convolution_i8", kBytesVariants};
@@ -30,7 +27,7 @@ const Choice kStoreBytes{"convolution_i8_store", kStores};
 /// The filters multiply the pixels, once these have their channels together.
 Status multiply_pixels(Lowering& op, const Tensor& input, const Tensor& weights, const Tensor& scales,
                        const std::optional<Float<Tensor>>& bias, const Filter& f, const Variant& v,
-                       wgsl::ProductI8Params params, const wgsl::AffineParams& rounding, const Out& out) {
+                       wgsl::ProductI8Params params, const Out& out) {
   const auto& [y, x] = f.axes;
   const auto channels = narrow(f.padded_channels());
   // Taps side by side are one run of bytes, in the pixels and in the weight.
@@ -42,7 +39,6 @@ Status multiply_pixels(Lowering& op, const Tensor& input, const Tensor& weights,
   TRY_ASSIGN(const auto laid,
              lay_out(op, input, f, static_cast<float>(params.zero), floats(out.shape), floats(op.bound(out))));
   const auto row = laid.width * channels;
-  const auto turned = [](const Axis& a, std::uint32_t step) { return a.is_transposed ? narrow(a.reach()) * step : 0; };
   const auto tap = [](const Axis& a, std::uint32_t n) {
     return narrow(a.is_transposed ? -a.dilation : a.dilation) * n;
   };
@@ -55,7 +51,8 @@ Status multiply_pixels(Lowering& op, const Tensor& input, const Tensor& weights,
   params.x_pitch = laid.height * row;
   params.weight_pitch = narrow(weights.shape[1]);
   params.groups = narrow(f.groups);
-  params.pixel_first = 4 * laid.first + turned(y, row) + turned(x, channels);
+  // The taps of a transposed filter are turned round.
+  params.pixel_first = 4 * laid.first + (x.is_transposed ? narrow(y.reach()) * row + narrow(x.reach()) * channels : 0);
   params.pixel_width = narrow(x.result());
   params.pixel_row = row * narrow(y.kernel == 1 ? 1 : y.step());
   params.pixel_column = channels * narrow(x.kernel == 1 ? 1 : x.step());
@@ -63,8 +60,7 @@ Status multiply_pixels(Lowering& op, const Tensor& input, const Tensor& weights,
   params.tap_row = tap(y, row);
   params.tap_column = tap(x, channels);
   params.column_tiles = (params.width + 3) / 4;
-  const auto tiles = Size(pixels).div_up(4) * params.column_tiles * Size::from_signed(input.shape[0] * f.groups);
-  params.tiles = narrow(tiles.unchecked());
+  params.tiles = (pixels + 3) / 4 * params.column_tiles * narrow(input.shape[0] * f.groups);
   Kernel kernel{.shader = *v.shader,
                 .bind = {is_direct ? Scratch::read("x", elem) : Scratch::write("x", elem),
                          op.read("weight", weights).raw(elem), op.read("scales", scales)},
@@ -82,8 +78,8 @@ Status multiply_pixels(Lowering& op, const Tensor& input, const Tensor& weights,
   if (is_direct) kernel.bind.push_back(op.write("result", out));
   TRY(op.dispatch(kernel));
   if (is_direct) return {};
-  return change_all(op, {Scratch::read("source", Elem::f32), op.write("result", out)}, rounding, out.shape,
-                    wgsl::quantize);
+  return change_all(op, {Scratch::read("source", Elem::f32), op.write("result", out)},
+                    fixed_params(1, params.result_zero, params.inverse), out.shape, wgsl::quantize);
 }
 
 Status transposed(Lowering& op, const Tensor& x, const Number& in_scale, std::int64_t in_zero, const Tensor& weights,
@@ -127,12 +123,9 @@ Status transposed(Lowering& op, const Tensor& x, const Number& in_scale, std::in
                                       .lowest = activation == "relu" ? 0 : std::numeric_limits<float>::lowest(),
                                       .inverse = static_cast<float>(1 / scale.value),
                                       .result_zero = static_cast<float>(zero.value)};
-  const auto& v = op.choose(kConvolveBytes, Facts{}
-                                                .trait(kRows, !sees_one_channel && f.channels > 1, false)
-                                                .trait(kWide, f.channels >= 4 || groups == 1, false));
-  if (v.shader == &wgsl::product_i8) {
-    return multiply_pixels(op, x, weights, scales, bias, f, v, numbers, fixed_params(scale.value, zero.value), out);
-  }
+  const bool has_rows = !sees_one_channel && f.channels >= (groups == 1 ? 2 : 4);
+  const auto& v = op.choose(kConvolveBytes, Facts{}.trait(kRows, has_rows, false));
+  if (v.shader == &wgsl::product_i8) return multiply_pixels(op, x, weights, scales, bias, f, v, numbers, out);
   const auto tap = [](const Axis& a) { return a.is_transposed ? -a.dilation : a.dilation; };
   const auto shift = [](const Axis& a) { return a.is_transposed ? a.padding : -a.padding; };
   const wgsl::ConvolutionI8Params params{.quads = quads_of(out.shape),

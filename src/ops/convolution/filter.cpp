@@ -1,5 +1,7 @@
 #include "ops/convolution/filter.hpp"
 
+#include "ops/product/product.hpp"
+
 namespace nibble::ops {
 namespace {
 
@@ -73,16 +75,12 @@ Result<wgsl::PixelsParams> lay_out(Lowering& op, const Tensor& input, const Filt
   for (std::size_t i = 0; i < 2; ++i) {
     if (i + input.rank() >= 4) most.axes[i].source = op.bound(input)[i + input.rank() - 2];
   }
-  const auto elements = [&](const Filter& filter, std::int64_t batch) {
-    return Size::from_signed(batch) * Size::from_signed(f.groups) * Size::from_signed(filter.axes[0].touched()) *
-           Size::from_signed(filter.axes[1].touched()) * Size::from_signed(f.padded_channels());
+  const auto elements = [](const Filter& a, std::int64_t batch) {
+    return Size::of(Shape{batch, a.groups, a.axes[0].touched(), a.axes[1].touched(), a.padded_channels()});
   };
-  const auto size = size_of(input.dtype);
   const auto count = elements(f, input.shape[0]);
-  if (!(before + count).fits_u32()) {
-    return op.fail("the input with its padding has more elements than 32 bits can count");
-  }
-  TRY(op.scratch(most_before + elements(most, op.bound(input)[0]) * size));
+  TRY(narrow(op, before + count, "the input with its padding"));
+  TRY(op.scratch(most_before + elements(most, op.bound(input)[0]) * size_of(input.dtype)));
   const auto step = [](const Axis& a) { return a.kernel == 1 ? a.step() : 1; };
   const wgsl::PixelsParams params{.quads = narrow(count.unchecked() / 4),
                                   .width = narrow(f.axes[1].touched()),
@@ -93,7 +91,7 @@ Result<wgsl::PixelsParams> lay_out(Lowering& op, const Tensor& input, const Filt
                                   .padding = xy<std::int32_t>(f, &Axis::border),
                                   .step = xy<std::int32_t>(f, step),
                                   .spread = xy<std::int32_t>(f, &Axis::spread),
-                                  .first = narrow(before.unchecked() / (4 * size)),
+                                  .first = narrow(before.unchecked() / (4 * size_of(input.dtype))),
                                   .fill = fill};
   TRY(op.dispatch({.shader = wgsl::pixels,
                    .bind = {op.read("source", input), Scratch::write("result", elem_of(input.dtype))},

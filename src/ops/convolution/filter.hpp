@@ -82,8 +82,7 @@ Result<Filter> read_filter(const Lowering& op, const Tensor& input, const Shape&
 /// Sets the shape of the result, and checks the bias.
 Status set_result(Lowering& op, const Tensor& input, const Filter& f, const std::optional<Float<Tensor>>& bias,
                   Out& out);
-/// Lays out what the filter touches with the channels of a pixel together, in the node's working memory, after so many
-/// bytes in this call, and at most. `fill` stands for zero.
+/// Lays out what the filter touches with the channels of a pixel together, after so many bytes of the working memory.
 Result<wgsl::PixelsParams> lay_out(Lowering& op, const Tensor& input, const Filter& f, float fill = 0, Size before = 0,
                                    Size most_before = 0);
 
