@@ -131,7 +131,8 @@ void measure(Report& report, const Device& device, const Case& c, int rounds) {
     RawDispatch copy(gpu, {"copy", std::string(wgsl::copy_vec4.body), {Access::read, Access::read_write}, {}},
                      {rung_x.get(), to.get()}, {(quads + 63) / 64, 1, 1}, std::as_bytes(std::span(count)));
     const auto t = alternate({[&] { ours.run(); }, [&] { copy.run(); }, [&] { rung.run(); }}, rounds, 1);
-    report.add(name + ", against a copy of its bytes", t[0] * 1e3, t[1] * 1e3, "ms", "<= 2.5");
+    report.add(name + ", against a copy of its bytes", t[0] * 1e3, t[1] * 1e3, "ms",
+               c.kernel == 3 ? "<= 2.5" : "<= 3.5");
     report.add(name + ", against the first rung", t[0] * 1e3, t[2] * 1e3, "ms", "<= 0.125");
     return;
   }
@@ -153,17 +154,23 @@ int run(int argc, char** argv) {
   CLI::App app{"Measures convolutions against references in the same run."};
   BenchOptions options{.json = {}, .device = {}, .rounds = 5};
   options.add_to(app);
+  bool only_depthwise = false;
+  app.add_flag("--depthwise", only_depthwise, "Only filters that see one channel each");
   CLI11_PARSE(app, argc, argv);
 
   const auto device = must(Device::open(options.device));
   Report report(device.info().name);
   for (const auto& [size, channels] : {std::pair{56U, 64U}, std::pair{28U, 128U}, std::pair{14U, 256U}}) {
-    measure(report, device, {size, channels, 3, 1}, options.rounds);
-    measure(report, device, {size, channels, 1, 1}, options.rounds);
-    measure(report, device, {size, channels, 3, 2}, options.rounds);
+    if (!only_depthwise) {
+      measure(report, device, {size, channels, 3, 1}, options.rounds);
+      measure(report, device, {size, channels, 1, 1}, options.rounds);
+      measure(report, device, {size, channels, 3, 2}, options.rounds);
+    }
     measure(report, device, {size, channels, 3, 1, true}, options.rounds);
     measure(report, device, {size, channels, 3, 2, true}, options.rounds);
   }
+  measure(report, device, {28, 128, 5, 1, true}, options.rounds);
+  measure(report, device, {28, 128, 5, 2, true}, options.rounds);
   report.finish(options.json);
   return 0;
 }

@@ -244,31 +244,33 @@ built(
 built("convolution_of_nothing", "float32", (0, 4, 5, 5), [Filter(4, (3, 3)), Filter(4, (3, 3), groups=4)])
 
 
-def built_bytes(name: str, shape: tuple[int, ...], filters: list[Filter]) -> None:
+def built_bytes(name: str, shape: tuple[int, ...], filters: list[Filter], shapes=None) -> None:
     """Each filter on one input of bytes, with and without a relu."""
 
     def builder(rng):
         b = Blob()
         x = b.tensor("int8", shape)
-        given = rng.integers(-128, 128, shape, np.int8)
-        wanted = []
+        given = [rng.integers(-128, 128, one, np.int8) for one in shapes or [shape]]
+        wanted = [[] for _ in given]
         for i, f in enumerate(filters):
             zero, scale, out_scale, out_zero = 5 - 3 * i, 0.03, 0.11, 2 * i - 7
             weight = rng.integers(-127, 128, f.weight_shape(shape[1]), np.int8)
             scales, bias = abs(floats(rng, f.columns)) / 100, floats(rng, f.columns) if f.bias else None
-            sums = f.on_numpy((given.astype(np.int64) - zero).astype(np.float64), weight, None)
             line = (1, -1, 1, 1)
-            y = sums.astype(np.float32) * (np.float32(scale) * scales).reshape(line)
-            y += 0 if bias is None else bias.reshape(line)
-            activation = "relu" if i % 2 else "none"
-            y = np.maximum(y, 0) if i % 2 else y
-            wanted.append(np.clip(np.round(y / np.float32(out_scale)) + out_zero, -128, 127).astype(np.int8))
+            for one, results in zip(given, wanted, strict=True):
+                sums = f.on_numpy((one.astype(np.int64) - zero).astype(np.float64), weight, None)
+                y = sums.astype(np.float32) * (np.float32(scale) * scales).reshape(line)
+                y += 0 if bias is None else bias.reshape(line)
+                y = np.maximum(y, 0) if i % 2 else y
+                results.append(np.clip(np.round(y / np.float32(out_scale)) + out_zero, -128, 127).astype(np.int8))
+            numbers = (scale, zero, out_scale, out_zero, "relu" if i % 2 else "none")
             write_bytes(
-                b, f, x, shape[1], weight, scales, bias, (scale, zero, out_scale, out_zero, activation), y.shape
+                b, f, x, shape[1], weight, scales, bias, numbers, f.on_numpy(np.zeros(shape), weight, None).shape
             )
         b.inputs = [x]
+        calls = [([one], results) for one, results in zip(given, wanted, strict=True)]
         # A sum that lies halfway between two steps may be rounded either way.
-        return Built(b, [([given], wanted)], atol=1)
+        return Built(b, calls, dynamic=shapes is not None, atol=1)
 
     BUILDERS[name] = builder
 

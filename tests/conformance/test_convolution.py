@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import nibble
-from conformance import convolution_cases
+from conformance import convolution_cases, depthwise_cases
 from conformance.blob_cases import build
 from conformance.command import NO_GPU, pytestmark, succeed  # noqa: F401
 from conformance.programs import ROUTES, check_built, every_route, open_built
 from support.vk00 import Blob
 
 
-@every_route(convolution_cases.ALL)
+@every_route([*convolution_cases.ALL, *depthwise_cases.ALL])
 def test_convolution_gives_what_torch_gives(name, route, program):
     exported = program(name)
     exported.check_calls(exported.open(route))

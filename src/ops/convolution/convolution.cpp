@@ -9,13 +9,25 @@ namespace nibble::ops {
 namespace {
 
 constexpr std::uint32_t kSharedWords = 1;  // packed results whose rows are no whole quads
+constexpr std::uint32_t kSlides = 2;       // depthwise_slide has the filter
 
 constexpr Variant kDepthwiseVariants[] = {
-    Variant("block", {.none_of = kSharedWords}, {}, {4, 4}, &wgsl::depthwise_block,
-            "a weight is loaded once for 16 results"),
+    Variant("slide", {.traits = kSlides, .none_of = kSharedWords}, {}, {}, &wgsl::depthwise_slide,
+            "each thread loads a row of the input once"),
+    Variant("row", {.none_of = kSharedWords}, {}, {}, &wgsl::depthwise_row, "a weight is loaded once for 4 results"),
     Variant("flat", {}, {}, {}, &wgsl::depthwise_flat, "four neighbours of the result, whatever rows they belong to"),
 };
 constexpr Choice kDepthwise{"depthwise", kDepthwiseVariants};
+
+/// What depthwise_slide has for a filter: none for most.
+const Shader* slide_of(const Filter& f) {
+  const auto& [y, x] = f.axes;
+  if (y.kernel != x.kernel || y.stride != x.stride || y.dilation != 1 || x.dilation != 1) return nullptr;
+  if (x.stride > 2) return nullptr;
+  if (x.kernel == 3) return x.stride == 1 ? &wgsl::depthwise_3_by_1 : &wgsl::depthwise_3_by_2;
+  if (x.kernel == 5) return x.stride == 1 ? &wgsl::depthwise_5_by_1 : &wgsl::depthwise_5_by_2;
+  return nullptr;
+}
 
 Status convolve_channels(Lowering& op, const Tensor& input, const Tensor& weight,
                          const std::optional<Float<Tensor>>& bias, const Filter& f, const Out& out) {
@@ -24,30 +36,35 @@ Status convolve_channels(Lowering& op, const Tensor& input, const Tensor& weight
   const bool is_whole = width % 4 == 0;
   Facts facts;
   facts.trait(kSharedWords, out.dtype == DType::f16 && !is_whole, out.dtype == DType::f16 && op.varies({&input}));
+  const Shader* const slide = slide_of(f);
+  facts.trait(kSlides, slide != nullptr, false);
   const auto& v = op.choose(kDepthwise, facts);
   const bool is_flat = v.shader == &wgsl::depthwise_flat;
   wgsl::DepthwiseParams params{.channels = narrow(f.columns),
                                .multiplier = narrow(f.columns / f.groups),
-                               .width = narrow(width),
-                               .height = narrow(y.result()),
-                               .source_width = narrow(x.source),
-                               .source_height = narrow(y.source),
-                               .kernel_x = narrow(x.kernel),
-                               .kernel_y = narrow(y.kernel),
-                               .stride_x = static_cast<std::int32_t>(x.stride),
-                               .stride_y = static_cast<std::int32_t>(y.stride),
-                               .padding_x = static_cast<std::int32_t>(x.padding),
-                               .padding_y = static_cast<std::int32_t>(y.padding),
-                               .dilation_x = static_cast<std::int32_t>(x.dilation),
-                               .dilation_y = static_cast<std::int32_t>(y.dilation),
+                               .size = xy<std::uint32_t>(f, &Axis::result),
+                               .source = xy<std::uint32_t>(f, &Axis::source),
+                               .kernel = xy<std::uint32_t>(f, &Axis::kernel),
+                               .stride = xy<std::int32_t>(f, &Axis::stride),
+                               .padding = xy<std::int32_t>(f, &Axis::padding),
+                               .dilation = xy<std::int32_t>(f, &Axis::dilation),
                                .column_quads = narrow((width + 3) / 4),
-                               .row_blocks = narrow((y.result() + 3) / 4),
+                               .rows = 1,
+                               .row_blocks = narrow(y.result()),
                                .low = f.least(),
                                .high = f.most()};
-  params.threads =
-      is_flat ? quads_of(out.shape) : narrow(out.shape[0] * out.shape[1] * params.column_quads * params.row_blocks);
+  const auto strips = out.shape[0] * out.shape[1] * params.column_quads;
+  const bool slides = v.shader == &wgsl::depthwise_slide;
+  if (slides) {
+    // As many rows as leave work for all cores: a block also loads rows of its neighbours.
+    const std::int64_t threads = op.profile().kind == AdapterKind::cpu ? 1024 : 65536;
+    const auto most = std::clamp<std::int64_t>(y.result() * strips / threads, 4, 4096);
+    params.row_blocks = narrow((y.result() + most - 1) / most);
+    params.rows = params.row_blocks == 0 ? 0 : (params.size[1] + params.row_blocks - 1) / params.row_blocks;
+  }
+  params.threads = is_flat ? quads_of(out.shape) : narrow(strips * params.row_blocks);
   Kernel kernel{.shader = *v.shader,
-                .bind = {op.read("x", input), op.read("weight", weight)},
+                .bind = {op.read("x", input).lanes(1), op.read("weight", weight).lanes(1)},
                 .params = params,
                 .threads = params.threads,
                 .slots = {{"bias", bias ? wgsl::depthwise_bias : wgsl::depthwise_no_bias},
@@ -58,36 +75,14 @@ Status convolve_channels(Lowering& op, const Tensor& input, const Tensor& weight
   const bool by_quads = is_flat || (is_whole && !op.varies({&input})) || out.dtype == DType::f16;
   kernel.bind.push_back(by_quads ? result : result.lanes(1));
   if (!is_flat) kernel.slots.push_back({"store", by_quads ? wgsl::store_quads : wgsl::store_elements});
+  if (slides) kernel.slots.push_back({"filter", *slide});
   return op.dispatch(kernel);
 }
 
-/// Lays out what the filter touches with the channels of a pixel together.
-Status lay_out_pixels(Lowering& op, const Tensor& input, const Filter& f, const Filter& most, Product& p) {
-  const auto bytes = [&](const Filter& filter, std::int64_t batch) {
-    return Size::from_signed(batch) * Size::from_signed(f.groups) * Size::from_signed(filter.axes[0].touched()) *
-           Size::from_signed(filter.axes[1].touched()) * Size::from_signed(f.padded_channels());
-  };
+/// The pixels become the columns of the product.
+Status lay_out_pixels(Lowering& op, const Tensor& input, const Filter& f, Product& p) {
+  TRY_ASSIGN(const auto params, lay_out(op, input, f));
   const auto& [y, x] = f.axes;
-  TRY_ASSIGN(const auto count, narrow(op, bytes(f, input.shape[0]), "the input with its padding"));
-  TRY(op.scratch(bytes(most, op.bound(input)[0]) * size_of(input.dtype)));
-  const auto step = [](const Axis& a) { return a.kernel == 1 ? a.step() : 1; };
-  const wgsl::PixelsParams params{.quads = count / 4,
-                                  .width = narrow(x.touched()),
-                                  .height = narrow(y.touched()),
-                                  .channels = narrow(f.channels),
-                                  .channel_quads = narrow(f.padded_channels() / 4),
-                                  .source_width = narrow(x.source),
-                                  .source_height = narrow(y.source),
-                                  .padding_x = static_cast<std::int32_t>(x.border()),
-                                  .padding_y = static_cast<std::int32_t>(y.border()),
-                                  .step_x = static_cast<std::int32_t>(step(x)),
-                                  .step_y = static_cast<std::int32_t>(step(y)),
-                                  .spread_x = static_cast<std::int32_t>(x.spread()),
-                                  .spread_y = static_cast<std::int32_t>(y.spread())};
-  TRY(op.dispatch({.shader = wgsl::pixels,
-                   .bind = {op.read("source", input), Scratch::write("result", elem_of(input.dtype))},
-                   .params = params,
-                   .threads = params.quads}));
   const auto channels = narrow(f.padded_channels());
   const auto row = params.width * channels;
   p.weights = Weights::pixels;
@@ -128,12 +123,8 @@ Status convolve_pixels(Lowering& op, const Tensor& input, const Tensor& weight,
     p.params.weight_batch = p.params.depth * pixels;
     p.weight = op.read("weight", input);
   } else {
-    Filter most = f;
-    for (std::size_t i = 0; i < 2; ++i) {
-      if (i + input.rank() >= 4) most.axes[i].source = op.bound(input)[i + input.rank() - 2];
-    }
     p.params.depth = narrow(f.taps() * f.padded_channels());
-    TRY(lay_out_pixels(op, input, f, most, p));
+    TRY(lay_out_pixels(op, input, f, p));
   }
   p.max_depth = p.params.depth;
   if (bias) p.addend = op.read("addend", *bias);

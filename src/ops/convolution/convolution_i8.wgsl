@@ -8,23 +8,15 @@ struct Params {
   channels: u32,        // of the input, per group
   groups: u32,
   columns: u32,         // of the result, in all
-  width: u32,           // of the result
-  height: u32,
-  source_width: u32,
-  source_height: u32,
-  kernel_x: u32,
-  kernel_y: u32,
-  step_x: i32,          // from a place of the result to the next, in steps between pixels
-  step_y: i32,
-  tap_x: i32,           // the same from a tap to the next
-  tap_y: i32,
-  shift_x: i32,         // where the first tap of the first place is
-  shift_y: i32,
-  spread_x: i32,        // steps between pixels
-  spread_y: i32,
+  size: vec2<u32>,      // width and height of the result
+  source: vec2<i32>,    // of the input
+  kernel: vec2<u32>,
+  step: vec2<i32>,      // from a place of the result to the next, in steps between pixels
+  tap: vec2<i32>,       // the same from a tap to the next
+  shift: vec2<i32>,     // where the first tap of the first place is
+  spread: vec2<i32>,    // steps between pixels
   column_stride: u32,   // of the weight
   tap_stride: u32,
-  channel_stride: u32,
   zero: i32,            // of x
   scale: f32,           // of x
   lowest: f32,          // 0 for a relu
@@ -41,33 +33,33 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     return;
   }
   let at = vec4<u32>(4u * i) + vec4<u32>(0u, 1u, 2u, 3u);
-  let line = at / params.width;
-  let place_x = vec4<i32>(at % params.width) * params.step_x + params.shift_x;
-  let place_y = vec4<i32>(line % params.height) * params.step_y + params.shift_y;
-  let plane = line / params.height;
+  let line = at / params.size.x;
+  let place_x = vec4<i32>(at % params.size.x) * params.step.x + params.shift.x;
+  let place_y = vec4<i32>(line % params.size.y) * params.step.y + params.shift.y;
+  let plane = line / params.size.y;
   let column = plane % params.columns;
   let group = column / (params.columns / params.groups);
-  let size = params.source_width * params.source_height;
+  let size = u32(params.source.x * params.source.y);
   let first = (plane / params.columns * params.groups + group) * params.channels * size;
   var sums = vec4<i32>();
-  for (var ky = 0u; ky < params.kernel_y; ky++) {
-    let y = place_y + i32(ky) * params.tap_y;
-    let row = y / params.spread_y;
-    let in_rows = (y >= vec4<i32>()) & (row * params.spread_y == y) & (row < vec4<i32>(i32(params.source_height)));
-    for (var kx = 0u; kx < params.kernel_x; kx++) {
-      let x = place_x + i32(kx) * params.tap_x;
-      let pixel = x / params.spread_x;
-      let is_there = in_rows & (x >= vec4<i32>()) & (pixel * params.spread_x == x) &
-                     (pixel < vec4<i32>(i32(params.source_width)));
-      var source = first + select(vec4<u32>(), vec4<u32>(row) * params.source_width + vec4<u32>(pixel), is_there);
-      var w = column * params.column_stride + (ky * params.kernel_x + kx) * params.tap_stride;
+  for (var ky = 0u; ky < params.kernel.y; ky++) {
+    let y = place_y + i32(ky) * params.tap.y;
+    let row = y / params.spread.y;
+    let in_rows = (y >= vec4<i32>()) & (row * params.spread.y == y) & (row < vec4<i32>(params.source.y));
+    for (var kx = 0u; kx < params.kernel.x; kx++) {
+      let x = place_x + i32(kx) * params.tap.x;
+      let pixel = x / params.spread.x;
+      let is_there = in_rows & (x >= vec4<i32>()) & (pixel * params.spread.x == x) &
+                     (pixel < vec4<i32>(params.source.x));
+      var source = first + select(vec4<u32>(), vec4<u32>(row * params.source.x + pixel), is_there);
+      var w = column * params.column_stride + (ky * params.kernel.x + kx) * params.tap_stride;
       if (any(is_there)) {
         for (var c = 0u; c < params.channels; c++) {
           let bytes = vec4<i32>(load_x(source.x), load_x(source.y), load_x(source.z), load_x(source.w)) - params.zero;
           let weights = vec4<i32>(load_weight(w.x), load_weight(w.y), load_weight(w.z), load_weight(w.w));
           sums += select(vec4<i32>(), bytes, is_there) * weights;
           source += size;
-          w += params.channel_stride;
+          w += 1u;
         }
       }
     }

@@ -1,5 +1,7 @@
 #include "ops/convolution/filter.hpp"
 
+#include "ops/product/product.hpp"
+
 namespace nibble::ops {
 namespace {
 
@@ -65,6 +67,38 @@ Status set_result(Lowering& op, const Tensor& input, const Filter& f, const std:
   shape[1] = f.columns;
   for (std::size_t i = 2; i < shape.rank(); ++i) shape[i] = f.axes[i + 2 - shape.rank()].result();
   return op.set_shape(out, shape);
+}
+
+Result<wgsl::PixelsParams> lay_out(Lowering& op, const Tensor& input, const Filter& f, float fill, Size before,
+                                   Size most_before) {
+  Filter most = f;
+  for (std::size_t i = 0; i < 2; ++i) {
+    if (i + input.rank() >= 4) most.axes[i].source = op.bound(input)[i + input.rank() - 2];
+  }
+  const auto elements = [](const Filter& a, std::int64_t batch) {
+    return Size::of(Shape{batch, a.groups, a.axes[0].touched(), a.axes[1].touched(), a.padded_channels()});
+  };
+  const auto count = elements(f, input.shape[0]);
+  TRY(narrow(op, before + count, "the input with its padding"));
+  TRY(op.scratch(most_before + elements(most, op.bound(input)[0]) * size_of(input.dtype)));
+  const auto step = [](const Axis& a) { return a.kernel == 1 ? a.step() : 1; };
+  const wgsl::PixelsParams params{.quads = narrow(count.unchecked() / 4),
+                                  .width = narrow(f.axes[1].touched()),
+                                  .height = narrow(f.axes[0].touched()),
+                                  .channels = narrow(f.channels),
+                                  .channel_quads = narrow(f.padded_channels() / 4),
+                                  .source = xy<std::int32_t>(f, &Axis::source),
+                                  .padding = xy<std::int32_t>(f, &Axis::border),
+                                  .step = xy<std::int32_t>(f, step),
+                                  .spread = xy<std::int32_t>(f, &Axis::spread),
+                                  .first = narrow(before.unchecked() / (4 * size_of(input.dtype))),
+                                  .fill = fill};
+  TRY(op.dispatch({.shader = wgsl::pixels,
+                   .bind = {op.read("source", input), Scratch::write("result", elem_of(input.dtype))},
+                   .params = params,
+                   .threads = params.quads,
+                   .slots = {{"type", is_float(input.dtype) ? wgsl::floats : wgsl::ints}}}));
+  return params;
 }
 
 }  // namespace nibble::ops

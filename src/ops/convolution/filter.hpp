@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "ops/checks.hpp"
+#include "wgsl.hpp"
 
 namespace nibble::ops {
 
@@ -70,10 +71,19 @@ struct Moves {
   std::optional<Number> high{};
 };
 
+/// What `get` says of columns and of rows, as kernels take it.
+template <class T, class F>
+std::array<T, 2> xy(const Filter& f, F get) {
+  return {static_cast<T>(std::invoke(get, f.axes[1])), static_cast<T>(std::invoke(get, f.axes[0]))};
+}
+
 /// `columns` is left to the caller, who knows the weight.
 Result<Filter> read_filter(const Lowering& op, const Tensor& input, const Shape& kernel, const Moves& moves);
 /// Sets the shape of the result, and checks the bias.
 Status set_result(Lowering& op, const Tensor& input, const Filter& f, const std::optional<Float<Tensor>>& bias,
                   Out& out);
+/// Lays out what the filter touches with the channels of a pixel together, after so many bytes of the working memory.
+Result<wgsl::PixelsParams> lay_out(Lowering& op, const Tensor& input, const Filter& f, float fill = 0, Size before = 0,
+                                   Size most_before = 0);
 
 }  // namespace nibble::ops

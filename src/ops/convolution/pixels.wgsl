@@ -3,6 +3,7 @@
 // filter's taps read whole vec4s and need no check. One thread makes four channels of one pixel; neighbouring threads
 // read neighbouring pixels.
 // Bindings: source, result.
+//! slots: type
 
 struct Params {
   quads: u32,
@@ -10,14 +11,12 @@ struct Params {
   height: u32,
   channels: u32,
   channel_quads: u32,
-  source_width: u32,
-  source_height: u32,
-  padding_x: i32,     // before the first pixel; negative where pixels are cropped
-  padding_y: i32,
-  step_x: i32,        // every step-th pixel is taken
-  step_y: i32,
-  spread_x: i32,      // so far apart are pixels, with zeros between them
-  spread_y: i32,
+  source: vec2<i32>,   // width and height
+  padding: vec2<i32>,  // before the first pixel; negative where pixels are cropped
+  step: vec2<i32>,     // every step-th pixel is taken
+  spread: vec2<i32>,   // so far apart are pixels, with zeros between them
+  first: u32,         // quad of the result's buffer
+  fill: f32,          // what zero is
 }
 @group(0) @binding(0) var<uniform> params: Params;
 
@@ -33,14 +32,12 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
   let row = line - plane * params.height;
   let batch = plane / params.channel_quads;
   let quad = plane - batch * params.channel_quads;
-  let at = vec2<i32>(i32(column) * params.step_x - params.padding_x, i32(row) * params.step_y - params.padding_y);
-  let spread = vec2<i32>(params.spread_x, params.spread_y);
-  let pixel = at / spread;
-  var v = vec4<f32>();
-  if (all(at >= vec2<i32>()) && all(pixel * spread == at) &&
-      all(pixel < vec2<i32>(i32(params.source_width), i32(params.source_height)))) {
-    let size = params.source_width * params.source_height;
-    let first = (batch * params.channels + 4u * quad) * size + u32(pixel.y) * params.source_width + u32(pixel.x);
+  let at = vec2<i32>(i32(column), i32(row)) * params.step - params.padding;
+  let pixel = at / params.spread;
+  var v = vec4<T>(T(params.fill));
+  if (all(at >= vec2<i32>()) && all(pixel * params.spread == at) && all(pixel < params.source)) {
+    let size = u32(params.source.x * params.source.y);
+    let first = (batch * params.channels + 4u * quad) * size + u32(pixel.y * params.source.x + pixel.x);
     let count = params.channels - 4u * quad;
     v.x = load_source(first);
     if (count > 1u) {
@@ -53,5 +50,5 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
       v.w = load_source(first + 3u * size);
     }
   }
-  store4_result(((batch * params.height + row) * params.width + column) * params.channel_quads + quad, v);
+  store4_result(params.first + ((batch * params.height + row) * params.width + column) * params.channel_quads + quad, v);
 }

@@ -10,7 +10,6 @@ namespace nibble::ops {
 namespace {
 
 constexpr std::uint32_t kDeepI8 = 1;  // sums of the whole depth may not fit 32 bits
-constexpr std::uint32_t kDots = 2;    // the device multiplies four bytes at once
 
 constexpr Variant kProductI8Variants[] = {
     Variant("registers_row", {.none_of = kDeepI8}, {.adapters = Adapters::cpu, .max_rows = 1}, {1, 4, 8},
@@ -22,12 +21,6 @@ constexpr Variant kProductI8Variants[] = {
     Variant("threads", {.none_of = kDeepI8}, {}, {4, 4, 64}, &wgsl::product_i8, "a thread for 16 results"),
 };
 const Choice kProductI8{"product_i8", kProductI8Variants};
-
-constexpr Variant kDotVariants[] = {
-    Variant("words", {.traits = kDots}, {Adapters::gpu}, {}, &wgsl::dots_of_words, "four multiplications at once"),
-    Variant("floats", {}, {}, {}, &wgsl::dots_of_floats, "CPU adapters multiply floats as fast, and unpack bytes once"),
-};
-const Choice kDotChoice{"dots", kDotVariants};
 
 Status check_weight(const Lowering& op, const Tensor& weight, const Tensor& scales, std::int64_t depth) {
   if (weight.dtype != DType::i8 || weight.rank() != 2 || weight.shape[1] < depth) {
@@ -89,6 +82,7 @@ Status multiply_bytes(Lowering& op, const Tensor& x, const Number& in_scale, con
   const bool is_direct = in_quads || out.dtype == DType::f32;
   TRY_ASSIGN(const auto width, narrow(op, Size::from_signed(weight.shape[0]), weight.arg));
   wgsl::ProductI8Params params{.rows = p.params.rows,
+                               .runs = 1,
                                .depth = depth,
                                .x_pitch = depth,
                                .result_width = width,
@@ -100,7 +94,7 @@ Status multiply_bytes(Lowering& op, const Tensor& x, const Number& in_scale, con
   TRY_ASSIGN(params.weight_pitch, narrow(op, Size::from_signed(weight.shape[1]), weight.arg));
   // 255 * 128 * depth is below 2^31.
   const auto& v = op.choose(kProductI8, Facts{.rows = p.rows, .width = {}}.trait(kDeepI8, depth > 65536, false));
-  const auto& dots = op.choose(kDotChoice, Facts{}.trait(kDots, op.profile().packed_dot, false));
+  const auto& dots = choose_dots(op);
   const bool in_vectors = depth % 16 == 0 && params.weight_pitch % 16 == 0 && !p.varies;
   const auto elem = in_vectors ? Elem::words4 : Elem::words;
   BufferArg result = op.write("result", out);
@@ -114,6 +108,7 @@ Status multiply_bytes(Lowering& op, const Tensor& x, const Number& in_scale, con
     params.weight_first = narrow(range.begin - range.shards[0].row_begin);
     params.result_first = narrow(range.begin);
     const auto tiles = Size(params.rows).div_up(v.tile.rows) * params.column_tiles;
+    params.tiles = narrow(tiles.unchecked());
     const bool is_shared = v.shader == &wgsl::product_i8_row;
     Kernel kernel{.shader = *v.shader,
                   .bind = {p.x.raw(elem), op.read("weight", weight, range.shards[0]).raw(elem),
@@ -124,7 +119,7 @@ Status multiply_bytes(Lowering& op, const Tensor& x, const Number& in_scale, con
                   .whole_groups = is_shared,
                   .overrides = {{"TILE_ROWS", static_cast<double>(v.tile.rows)}},
                   .slots = {{"x", wgsl::x_of_rows},
-                            {"dots", *dots.shader},
+                            {"dots", dots},
                             {"bytes", in_vectors ? wgsl::bytes_in_vectors : wgsl::bytes_anywhere},
                             {"bias", p.addend ? wgsl::bias_of_columns : wgsl::bias_of_none},
                             {"store", !in_quads  ? wgsl::store_elements
@@ -190,6 +185,6 @@ constexpr Op kLinearQ8Ops[] = {
 
 }  // namespace
 
-const Family kLinearQ8{"linear_q8", kLinearQ8Ops, {&kProductI8, &kDotChoice}};
+const Family kLinearQ8{"linear_q8", kLinearQ8Ops, {&kProductI8, &kDots}};
 
 }  // namespace nibble::ops

@@ -11,6 +11,7 @@ constexpr std::uint32_t kDeep = 4;   // one thread may not go along a whole row 
 constexpr std::uint32_t kSections = 8;  // several sections
 constexpr std::uint32_t kPixels = 16;   // the depth is in runs
 constexpr std::uint32_t kAligned = 1;
+constexpr std::uint32_t kHasDots = 1;  // the device multiplies four bytes at once
 constexpr When kByWords{.traits = kWords, .none_of = kFlat};
 constexpr When kByRows{.none_of = kFlat | kDeep};
 
@@ -38,6 +39,11 @@ constexpr Variant kProductVariants[] = {
 constexpr Variant kLoads[] = {
     Variant("quads", {.traits = kAligned}, {}, {}, {}, "rows of all operands are whole vec4s"),
     Variant("elements", {}, {}, {}, {}, "right for all sizes"),
+};
+
+constexpr Variant kDotVariants[] = {
+    Variant("words", {.traits = kHasDots}, {Adapters::gpu}, {}, &wgsl::dots_of_words, "four multiplications at once"),
+    Variant("floats", {}, {}, {}, &wgsl::dots_of_floats, "CPU adapters multiply floats as fast, and unpack bytes once"),
 };
 
 bool is_q4(Weights w) { return w == Weights::q4 || w == Weights::q4_swapped; }
@@ -123,6 +129,11 @@ const Shader& store_of(const Product& p, bool by_quads) {
 
 const Choice kProduct{"product", kProductVariants};
 const Choice kProductLoads{"product_loads", kLoads};
+const Choice kDots{"dots", kDotVariants};
+
+const Shader& choose_dots(Lowering& op) {
+  return *op.choose(kDots, Facts{}.trait(kHasDots, op.profile().packed_dot, false)).shader;
+}
 
 Status multiply(Lowering& op, Product p) {
   if (p.params.x_batches == 0) p.params.x_batches = p.params.batches;

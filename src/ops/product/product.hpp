@@ -34,6 +34,10 @@ extern const Choice kProductLoads;
 
 Status multiply(Lowering& op, Product product);
 
+/// How products of bytes multiply: a module for the slot `dots`.
+extern const Choice kDots;
+const Shader& choose_dots(Lowering& op);
+
 std::int64_t last_dim(const Tensor& t);
 /// A product of all rows of x, if its last dimension is `depth`.
 Result<Product> product_of(Lowering& op, const Tensor& x, const Tensor& weight, std::int64_t depth);

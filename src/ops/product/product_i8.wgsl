@@ -9,31 +9,31 @@ fn add(sums: vec4<i32>, w: Four, x: Sixteen) -> vec4<i32> {
 @compute @workgroup_size(WG)
 fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
   let tile = thread_index(id, groups);
-  let row = tile / params.column_tiles * TILE_ROWS;
-  if (row >= params.rows) {
+  if (tile >= params.tiles) {
     return;
   }
-  let column = tile % params.column_tiles * 4u;
+  let place = place_of(tile);
+  let rows = rows_at(place);
   var ones = vec4<i32>();
   var a = vec4<i32>();
   var b = vec4<i32>();
   var c = vec4<i32>();
   var d = vec4<i32>();
-  for (var k = 0u; k < params.depth; k += 16u) {
-    let w = columns_at(column, k);
-    ones += sums_of(w);
-    a = add(a, w, x_at(row, k));
-    if (TILE_ROWS > 1u) {
-      b = add(b, w, x_at(row + 1u, k));
-      c = add(c, w, x_at(row + 2u, k));
-      d = add(d, w, x_at(row + 3u, k));
+  for (var run = 0u; run < params.runs; run++) {
+    let shift = shift_of(run);
+    for (var k = 0u; k < params.depth; k += 16u) {
+      let w = columns_at(place.first + place.column, run * params.depth + k, params.depth - k);
+      let i = rows + (shift + k);
+      ones += sums_of(w);
+      a = add(a, w, sixteen(x_bytes(i.x)));
+      if (TILE_ROWS > 1u) {
+        b = add(b, w, sixteen(x_bytes(i.y)));
+        c = add(c, w, sixteen(x_bytes(i.z)));
+        d = add(d, w, sixteen(x_bytes(i.w)));
+      }
     }
   }
   let zeros = params.zero * ones;
-  finish(row, column, vec4<f32>(a - zeros));
-  if (TILE_ROWS > 1u) {
-    finish(row + 1u, column, vec4<f32>(b - zeros));
-    finish(row + 2u, column, vec4<f32>(c - zeros));
-    finish(row + 3u, column, vec4<f32>(d - zeros));
-  }
+  finish_tile(place, mat4x4<f32>(vec4<f32>(a - zeros), vec4<f32>(b - zeros), vec4<f32>(c - zeros),
+                                 vec4<f32>(d - zeros)));
 }

@@ -17,8 +17,8 @@ fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) id: v
   let column = tile % params.column_tiles * 4u;
   var total = vec4<i32>();
   for (var k = 16u * lane; k < params.depth; k += 16u * WG) {
-    let w = columns_at(column, k);
-    let x = x_at(row, k);
+    let w = columns_at(column, k, params.depth - k);
+    let x = sixteen(x_bytes(row * params.x_pitch + k));
     total += vec4<i32>(dot16(w.a, x), dot16(w.b, x), dot16(w.c, x), dot16(w.d, x)) - params.zero * sums_of(w);
   }
   sums[lane] = vec4<f32>(total);
