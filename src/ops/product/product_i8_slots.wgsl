@@ -28,6 +28,7 @@ struct Params {
   tap_width: u32,
   tap_row: u32,
   tap_column: u32,
+  tail: array<vec4<f32>, 4>,
 }
 @group(0) @binding(0) var<uniform> params: Params;
 

@@ -17,6 +17,7 @@ struct Params {
   high: f32,
   sizes: array<vec4<u32>, 2>,
   strides: array<vec4<u32>, 2>,  // among the groups
+  tail: array<vec4<f32>, 4>,
 }
 @group(0) @binding(0) var<uniform> params: Params;
 
