@@ -66,7 +66,7 @@ struct NodeReader {
       tensor.constant = static_cast<std::int32_t>(graph.constants.size());
       graph.constants.push_back({bytes.unchecked(), {}, 0, true});
     }
-    return add(std::move(tensor));
+    return add(tensor);
   }
 
   /// A list as the exporter writes it.
