@@ -90,8 +90,9 @@ def exported(folder: Path = FOLDER) -> Path:
     """Where the programs are; made once, and again when something that goes into them has changed."""
     pins = (ROOT / "examples" / "requirements-classify.txt").read_text()
     sources = [(ROOT / "examples" / name).read_text() for name in ("export_efficientnet.py", "pictures.py")]
+    sources += [path.read_text() for path in sorted(Path(nibble.__file__).parent.glob("*.py"))]
     versions = [f"{name}=={version(name)}" for name in ("executorch", "torch", "torchao")]
-    key = hashlib.sha256("\n".join([nibble.__version__, *versions, pins, *sources]).encode()).hexdigest()
+    key = hashlib.sha256("\n".join([*versions, pins, *sources]).encode()).hexdigest()
     key_file = folder / "key"
     if key_file.exists() and key_file.read_text() == key:
         return folder

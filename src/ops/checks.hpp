@@ -13,6 +13,24 @@ template <class... Args>
   return error;
 }
 
+/// The zero point of bytes that come in.
+inline Status check_zero(const Lowering& op, const Number& zero) {
+  if (zero.is_integer && zero.integer >= -128 && zero.integer <= 127) return {};
+  return op.fail("input_zero_point is {}, but it must be from -128 to 127", zero.value);
+}
+
+inline Status check_activation(const Lowering& op, std::string_view activation) {
+  if (activation == "none" || activation == "relu") return {};
+  return op.fail("activation must be none or relu, but it is {}", activation);
+}
+
+/// The loops of a thread that goes over a whole filter.
+inline Status check_rounds(const Lowering& op, std::int64_t rounds) {
+  if (op.profile().kind != AdapterKind::cpu || std::cmp_less_equal(rounds, DeviceProfile::kMaxRounds)) return {};
+  return op.fail("a filter takes {} steps, but on this device it may take {} at most", rounds,
+                 DeviceProfile::kMaxRounds);
+}
+
 /// A number that is known to fit.
 template <class T>
 constexpr std::uint32_t narrow(T value) {

@@ -86,7 +86,7 @@ Assembly::Assembly(const Kernel& kernel, std::string_view op) : kernel_(kernel),
   add(kernel.shader);
   if (kernel.tail.text.empty()) return;
   add(wgsl::tail);
-  if (kernel.tail.functions != nullptr) add(*kernel.tail.functions);
+  for (const Shader* module : kernel.tail.functions) add(*module);
 }
 
 bool Assembly::needs_subgroups() const {

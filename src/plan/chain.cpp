@@ -44,7 +44,9 @@ void Chain::add(std::span<const Tensor* const> operands, const Tensor& out, cons
   } else {
     lines_ += "vec4<f32>());\n";
   }
-  if (step.functions != nullptr) functions_ = step.functions;
+  if (step.functions != nullptr && std::ranges::find(functions_, step.functions) == functions_.end()) {
+    functions_.push_back(step.functions);
+  }
   values_.push_back({out.id, out.dtype});
 }
 

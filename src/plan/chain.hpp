@@ -19,7 +19,7 @@ struct Step {
 
 class Chain {
  public:
-  /// The most that chains may have, and those that follow another op's kernel. Passes see to it.
+  /// The most that chains may have. Passes see to it, and to fewer in those that follow another op's kernel.
   static constexpr std::size_t kMostOperands = 6;
   static constexpr std::size_t kMostNumbers = 8;
 
@@ -34,7 +34,8 @@ class Chain {
   /// Of each step that has some; a kernel has them as params.tail.
   std::span<const std::array<float, 4>> numbers() const { return numbers_.all(); }
   bool overflowed() const { return operands_.overflowed() || numbers_.overflowed(); }
-  const Shader* functions() const { return functions_; }
+  /// What its steps call.
+  std::span<const Shader* const> functions() const { return functions_; }
   /// The WGSL: `takes` has the functions that read operands, `lanes` is how many elements the kernel stores at a time.
   std::string text(std::string_view takes, std::uint8_t lanes) const;
 
@@ -48,7 +49,7 @@ class Chain {
   std::vector<Local> values_;
   InlineVector<Tensor, kMostOperands> operands_;
   InlineVector<std::array<float, 4>, kMostNumbers> numbers_;
-  const Shader* functions_ = nullptr;
+  std::vector<const Shader*> functions_;
   std::string steps_;  ///< a function for each
   std::string lines_;  ///< their calls
 };

@@ -99,10 +99,12 @@ class Params {
   }
 
   std::span<const std::byte> bytes() const { return std::span(bytes_).first(size_); }
-  /// The numbers of a tail: the last member of the struct is `tail: array<vec4<f32>, 4>`.
-  void set_tail(std::span<const std::array<float, 4>> numbers) {
+  /// The numbers of a tail: the last member of the struct is `tail: array<vec4<f32>, 4>`. Tells whether they fit.
+  [[nodiscard]] bool set_tail(std::span<const std::array<float, 4>> numbers) {
     constexpr std::size_t kBytes = 4 * sizeof(numbers[0]);
-    std::memcpy(bytes_.data() + (size_ - kBytes), numbers.data(), std::min(numbers.size_bytes(), kBytes));
+    if (numbers.size_bytes() > kBytes || size_ < kBytes) return false;
+    if (!numbers.empty()) std::memcpy(bytes_.data() + (size_ - kBytes), numbers.data(), numbers.size_bytes());
+    return true;
   }
 
  private:
@@ -115,10 +117,10 @@ using Bindings = InlineVector<BufferArg, kMaxBindings>;
 using Overrides = InlineVector<OverrideValue, 8>;
 using Slots = InlineVector<SlotFill, 6>;
 
-/// Elementwise ops between what a kernel computes and its result; see chain.hpp. The text lives as long as the kernel.
+/// Elementwise ops between what a kernel computes and its result; see chain.hpp, whose chain lives as long as this.
 struct Tail {
   std::string_view text{};
-  const Shader* functions = nullptr;
+  std::span<const Shader* const> functions{};
 };
 
 struct Kernel {

@@ -214,7 +214,9 @@ Status Lowering::dispatch_with_tail(const Kernel& kernel, const BufferArg& resul
   }
   if (error_) return std::unexpected(*std::exchange(error_, std::nullopt));
   const auto text = chain.text(takes, result.format.lanes);
-  if (!chain.numbers().empty()) joined.params.set_tail(chain.numbers());
+  if (!joined.params.set_tail(chain.numbers())) {
+    return nibble::fail(ErrorCode::internal, "{}: a chain has {} lists of numbers", name(), chain.numbers().size());
+  }
   joined.tail = {text, chain.functions()};
   return sink_.dispatch(joined);
 }

@@ -286,6 +286,7 @@ Result<std::shared_ptr<const Plan>> Plan::make(Graph graph, DeviceProfile profil
 
 Refusals Plan::refusals(Graph graph, DeviceProfile profile, Options options, Registry registry) {
   Refusals found;
+  if (make(graph, profile, options, registry)) return found;
   const auto plan = [&]() -> Status {
     TRY_ASSIGN(auto preferences, Preferences::make(options, all_choices(registry)));
     const auto find = signatures(registry);

@@ -60,6 +60,21 @@ def remainders_of_integers_and_of_one_number(rng):
 
 
 @built
+def remainders_between_other_ops(rng):
+    """Joined with ops before and after them, which have functions of their own."""
+    a, c = floats(rng, 3, 5), floats(rng, 5) + 4
+    b, inner = Blob(), np.remainder(np.sin(a), c)
+    x, y = (b.tensor("float32", array.shape) for array in (a, c))
+    b.inputs += [x, y]
+    values = [b.tensor("float32", a.shape) for _ in range(3)]
+    b.op("aten.sin.default", [x, values[0]])
+    b.op("aten.remainder.Tensor", [values[0], y, values[1]])
+    b.op("aten.tanh.default", [values[1], values[2]])
+    b.outputs.append(values[2])
+    return Built(b, [([a, c], [np.tanh(inner).astype(np.float32)])], rtol=1e-5)
+
+
+@built
 def any_of_lines(rng):
     """Of all types and over every dimension, of lines long and empty: nothing is true in those."""
     kinds = {"float32": floats, "float16": floats, "int32": small, "bool": booleans, "uint8": booleans}

@@ -47,7 +47,7 @@ function adviceByCode(code: string): { title: string; steps: string[]; button?: 
       return {
         title: "The GPU is gone",
         steps: [
-          "Drivers restart, laptops sleep, GPUs are unplugged: reopening is quick, as the table comes from this browser's cache.",
+          "Drivers restart, laptops sleep, GPUs are unplugged: reopening is quick, as its files come from this browser's cache.",
           "If it happens again and again, close other pages that use the GPU, or restart the browser.",
         ],
         button: "Reopen",
@@ -59,12 +59,12 @@ function adviceByCode(code: string): { title: string; steps: string[]; button?: 
       };
     case "io":
       return {
-        title: "The table could not be read",
+        title: "A file could not be read",
         steps: ["Check the connection to the server of this page, then try again: what has arrived is kept."],
       };
     case "invalid_program":
       return {
-        title: "The table is damaged",
+        title: "A file is damaged",
         steps: ["Try again. If it stays so, the server's copy is broken: build the page anew."],
       };
     default:

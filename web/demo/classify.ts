@@ -167,12 +167,16 @@ function showAnswers(way: string, logits: Float32Array, labels: string[]): void 
 }
 
 async function startCamera(): Promise<void> {
+  // A second click while the browser asks for permission would open it twice.
+  cameraButton.disabled = true;
   try {
     camera = await navigator.mediaDevices.getUserMedia({ video: { facingMode: "environment" } });
   } catch (error) {
     const refused = error instanceof DOMException && error.name === "NotAllowedError";
     element("picture-note").textContent = refused ? "The camera may not be used." : "The camera cannot be opened.";
     return;
+  } finally {
+    cameraButton.disabled = false;
   }
   const stream = camera;
   stream.getVideoTracks()[0]!.addEventListener("ended", stopCamera);

@@ -1,4 +1,4 @@
-// Rewrites of a graph, each in a file of its own. They change how many dispatches a call takes, never what it computes.
+// Rewrites of a graph, each in a file of its own. They change how many dispatches a call takes, not what it computes.
 #pragma once
 
 #include <span>

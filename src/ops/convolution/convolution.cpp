@@ -135,7 +135,10 @@ Status convolve_pixels(Lowering& op, const Tensor& input, const Tensor& weight,
 Status convolve(Lowering& op, const Tensor& input, const Tensor& weight, const std::optional<Float<Tensor>>& bias,
                 const Filter& f, Out& out) {
   TRY(set_result(op, input, f, bias, out));
-  if (f.sees_one_channel()) return convolve_channels(op, input, weight, bias, f, out);
+  if (f.sees_one_channel()) {
+    TRY(check_rounds(op, f.axes[0].kernel + f.taps()));
+    return convolve_channels(op, input, weight, bias, f, out);
+  }
   return convolve_pixels(op, input, weight, bias, f, out);
 }
 
@@ -172,6 +175,9 @@ Status convolution(Lowering& op, const Float<Tensor>& input, const Float<Tensor>
 
 /// Rearranges a weight: a row for each output channel, with the channels of a tap together.
 Status filter(Lowering& op, const Float<Tensor>& weight, bool transposed, std::int64_t groups, Float<Out>& out) {
+  if (weight.rank() < 3 || groups < 1 || weight.shape[0] % groups != 0) {
+    return op.fail("weight has shape {}, which is no filter in {} groups", weight.shape, groups);
+  }
   const auto rows = weight.shape[0];
   std::int64_t taps = 1;
   for (std::size_t i = 2; i < weight.rank(); ++i) taps *= weight.shape[i];

@@ -82,18 +82,17 @@ Status multiply_pixels(Lowering& op, const Tensor& input, const Tensor& weights,
                     fixed_params(1, params.result_zero, params.inverse), out.shape, wgsl::quantize);
 }
 
-Status transposed(Lowering& op, const Tensor& x, const Number& in_scale, std::int64_t in_zero, const Tensor& weights,
-                  Ignored, const Float<Tensor>& scales, const Number& scale, const Number& zero,
-                  const std::optional<Float<Tensor>>& bias, const Ints& kernel_size, const Ints& stride,
-                  const Ints& padding, const std::optional<Ints>& output_padding, const Ints& dilation,
-                  std::int64_t groups, std::string_view activation, Out& out) {
+Status convolve_bytes(Lowering& op, const Tensor& x, const Number& in_scale, const Number& in_zero,
+                      const Tensor& weights, Ignored, const Float<Tensor>& scales, const Number& scale,
+                      const Number& zero, const std::optional<Float<Tensor>>& bias, const Ints& kernel_size,
+                      const Ints& stride, const Ints& padding, const std::optional<Ints>& output_padding,
+                      const Ints& dilation, std::int64_t groups, std::string_view activation, Out& out) {
   if (x.dtype != DType::i8 || weights.dtype != DType::i8 || out.dtype != DType::i8) {
     return op.fail("x, weights and the output must be int8, but they are {}, {} and {}", x.dtype, weights.dtype,
                    out.dtype);
   }
-  if (activation != "none" && activation != "relu") {
-    return op.fail("activation must be none or relu, but it is {}", activation);
-  }
+  TRY(check_zero(op, in_zero));
+  TRY(check_activation(op, activation));
   Shape kernel;
   for (std::size_t i = 0; i < kernel_size.size(); ++i) kernel.push_back(kernel_size[i]);
   const Ints none;
@@ -115,10 +114,9 @@ Status transposed(Lowering& op, const Tensor& x, const Number& in_scale, std::in
     return op.fail("weight_scales has shape {}, but there are {} output channels", scales.shape, f.columns);
   }
   // 255 * 128 * depth is below 2^31.
-  const std::int64_t most = op.profile().kind == AdapterKind::cpu ? DeviceProfile::kMaxRounds : 65536;
-  if (depth > most) return op.fail("a filter has {} weights, but on this device it may have {} at most", depth, most);
+  if (depth > 65536) return op.fail("a filter has {} weights, but it may have 65536 at most", depth);
   TRY(set_result(op, x, f, bias, out));
-  const wgsl::ProductI8Params numbers{.zero = static_cast<std::int32_t>(in_zero),
+  const wgsl::ProductI8Params numbers{.zero = static_cast<std::int32_t>(in_zero.integer),
                                       .scale = static_cast<float>(in_scale.value),
                                       .lowest = activation == "relu" ? 0 : std::numeric_limits<float>::lowest(),
                                       .inverse = static_cast<float>(1 / scale.value),
@@ -126,6 +124,7 @@ Status transposed(Lowering& op, const Tensor& x, const Number& in_scale, std::in
   const bool has_rows = !sees_one_channel && f.channels >= (groups == 1 ? 2 : 4);
   const auto& v = op.choose(kConvolveBytes, Facts{}.trait(kRows, has_rows, false));
   if (v.shader == &wgsl::product_i8) return multiply_pixels(op, x, weights, scales, bias, f, v, numbers, out);
+  TRY(check_rounds(op, f.axes[0].kernel + f.taps() + depth));
   const auto tap = [](const Axis& a) { return a.is_transposed ? -a.dilation : a.dilation; };
   const auto shift = [](const Axis& a) { return a.is_transposed ? a.padding : -a.padding; };
   const wgsl::ConvolutionI8Params params{.quads = quads_of(out.shape),
@@ -155,12 +154,12 @@ Status transposed(Lowering& op, const Tensor& x, const Number& in_scale, std::in
   return op.dispatch(all);
 }
 
-Status plain(Lowering& op, const Tensor& x, const Number& in_scale, std::int64_t in_zero, const Tensor& weights,
+Status plain(Lowering& op, const Tensor& x, const Number& in_scale, const Number& in_zero, const Tensor& weights,
              Ignored sums, const Float<Tensor>& scales, const Number& scale, const Number& zero,
              const std::optional<Float<Tensor>>& bias, const Ints& kernel_size, const Ints& stride, const Ints& padding,
              const Ints& dilation, std::int64_t groups, std::string_view activation, Out& out) {
-  return transposed(op, x, in_scale, in_zero, weights, sums, scales, scale, zero, bias, kernel_size, stride, padding,
-                    {}, dilation, groups, activation, out);
+  return convolve_bytes(op, x, in_scale, in_zero, weights, sums, scales, scale, zero, bias, kernel_size, stride,
+                        padding, {}, dilation, groups, activation, out);
 }
 
 constexpr std::string_view kNames =
@@ -172,11 +171,11 @@ constexpr Op kConvolutionI8Ops[] = {
     open<plain>("et_vk.q8ta_conv2d.default", kNames, kNote),
     open<plain>("et_vk.q8ta_conv2d_pw.default", kNames, kNote),
     open<plain>("et_vk.q8ta_conv2d_dw.default", kNames, kNote),
-    open<transposed>("et_vk.q8ta_conv2d_transposed.default",
-                     "x, input_scale, input_zero_point, weights, weight_sums, weight_scales, output_scale, "
-                     "output_zero_point, bias, kernel_size, stride, padding, output_padding, dilation, groups, "
-                     "activation -> out",
-                     kNote),
+    open<convolve_bytes>("et_vk.q8ta_conv2d_transposed.default",
+                         "x, input_scale, input_zero_point, weights, weight_sums, weight_scales, output_scale, "
+                         "output_zero_point, bias, kernel_size, stride, padding, output_padding, dilation, groups, "
+                         "activation -> out",
+                         kNote),
 };
 
 }  // namespace

@@ -73,9 +73,7 @@ Status multiply_bytes(Lowering& op, const Tensor& x, const Number& in_scale, con
   TRY(check_weight(op, weight, scales, depth));
   TRY(set_width(op, x, weight.shape[0], out));
   TRY(add_bias(op, p, bias, weight));
-  if (!in_zero.is_integer || in_zero.integer < -128 || in_zero.integer > 127) {
-    return op.fail("input_zero_point is {}, but it must be from -128 to 127", in_zero.value);
-  }
+  TRY(check_zero(op, in_zero));
   const bool is_bytes = out.dtype == DType::i8;
   const bool in_quads = weight.shape[0] % 4 == 0 && !op.is_sharded(weight);
   // Rows of bytes and of float16 that are no whole quads share words: such results are made of floats.
@@ -161,9 +159,7 @@ Status q8ta_linear(Lowering& op, const Tensor& x, const Number& in_scale, const 
   if (x.dtype != DType::i8 || out.dtype != DType::i8) {
     return op.fail("x and the output must be int8, but they are {} and {}", x.dtype, out.dtype);
   }
-  if (activation != "none" && activation != "relu") {
-    return op.fail("activation must be none or relu, but it is {}", activation);
-  }
+  TRY(check_activation(op, activation));
   return multiply_bytes(op, x, in_scale, in_zero, weights, scales, bias,
                         {scale.value, zero.value, activation == "relu"}, out);
 }

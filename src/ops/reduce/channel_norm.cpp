@@ -55,6 +55,7 @@ Status batch_norm(Lowering& op, const Float<Tensor>& input, const std::optional<
 Status fold_norm(Lowering& op, const Float<Tensor>& source, const std::optional<Float<Tensor>>& weight,
                  const std::optional<Float<Tensor>>& bias, const std::optional<Float<Tensor>>& mean,
                  const Float<Tensor>& variance, const Number& eps, bool transposed, Float<Out>& out) {
+  if (source.rank() == 0) return op.fail("source is a scalar, but it must have channels");
   TRY(op.set_shape(out, source.shape));
   const std::size_t axis = transposed && source.rank() > 1 ? 1 : 0;
   const Shader& statistics = mean ? wgsl::channel_statistics : wgsl::channel_variances;
