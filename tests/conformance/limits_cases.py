@@ -1,4 +1,4 @@
-"""What torch takes and few kernels do: heads of any size, operands that are repeated."""
+"""What torch takes and few kernels do: heads of any size, operands that are repeated, infinities."""
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from conformance.attention_cases import (
     mask,
 )
 from conformance.case import Case
+from conformance.elementwise_cases import GELU, SPECIAL
 
 Dim = torch.export.Dim
 
@@ -65,10 +66,27 @@ def masked_inputs(rng):
     return tuple(inputs)
 
 
+def returned(m, x, n, b, flat):
+    total = x + m.w
+    return x, total, total, flat, n, b, x, flat, n + n, m.w * m.w
+
+
+FEW = Dim("few", max=5)
+EXTREMES = np.array([1e30, -1e30, 3.4e38, -3.4e38, 12, -12, 1e-40, -1e-40, 5, -5], np.float32)
 WIDE_GROUPS = [(4, 2, 300), (1, 1, 512), (3, 1, 259)]
 LENGTH, KEYS = Dim("length", max=20), Dim("keys", max=90)
 
 ALL = [
+    # Torch's own float32 differs with the number of elements: plus infinity alone gives infinity, among others NaN.
+    Case(
+        name="gelu_special",
+        torch=GELU[0],
+        eager=lambda m, x: tuple(y.float() for y in GELU[0](m, x.double())),
+        numpy=GELU[1],
+        calls=lambda rng: [(np.concatenate([SPECIAL, EXTREMES]),)],
+        rtol=1e-6,
+        atol=1e-6,
+    ),
     Case(
         name="sdpa_shapes",
         torch=lambda m, *inputs: tuple(et_vk.sdpa(*chunk) for chunk in in_chunks(inputs, 3)),
@@ -124,5 +142,18 @@ ALL = [
         dynamic=(None, *[{1: CACHE_ROWS}] * 3 * len(WIDE_GROUPS)),
         rtol=1e-5,
         atol=2e-5,
+    ),
+    # What goes out came in, goes out twice, or depends on no input.
+    Case(
+        name="returned_values",
+        torch=lambda m, x, n, b: returned(m, x, n, b, x.view(-1)),
+        numpy=lambda m, x, n, b: returned(m, x, n, b, x.reshape(-1)),
+        calls=lambda rng: [
+            (floats(rng, rows, 3), rng.integers(-9, 9, (rows, 2), np.int32), rng.random((3, rows)) < 0.5)
+            for rows in (3, 5, 1)
+        ],
+        buffers=lambda rng: {"w": floats(rng, 3)},
+        dynamic=({0: FEW}, {0: FEW}, {1: FEW}),
+        rtol=1e-6,
     ),
 ]
