@@ -1,8 +1,10 @@
-"""Attention over heads of any size and repeated operands, by kernels that this device would not choose."""
+"""Attention of any shape by kernels that this device would not choose, and outputs that nothing computes."""
 
 import pytest
 
-from conformance.programs import OnNibble
+from conformance.blob_cases import build
+from conformance.limits_blobs import values_that_go_out_as_they_are
+from conformance.programs import ROUTES, OnNibble, check_built, open_built
 
 FORCED = [("attention", "row"), ("attention", "rows"), ("attention", "tile"), ("attention_loads", "elements")]
 
@@ -12,3 +14,9 @@ FORCED = [("attention", "row"), ("attention", "rows"), ("attention", "tile"), ("
 def test_attention_of_any_shape_is_right_by_every_variant(name, choice, variant, program):
     found = program(name)
     found.check_calls(OnNibble(found.path, variants={choice: variant}))
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_outputs_may_be_inputs_constants_and_each_other(route, tmp_path):
+    program = build(values_that_go_out_as_they_are, "values_that_go_out_as_they_are")
+    check_built(open_built(program, tmp_path, route), program)
