@@ -6,6 +6,7 @@ import torch
 from conformance.attention_cases import ROWS as CACHE_ROWS
 from conformance.attention_cases import (
     STEPS,
+    N,
     cache_buffers,
     cached_call,
     cached_numpy,
@@ -14,9 +15,12 @@ from conformance.attention_cases import (
     floats,
     in_chunks,
     mask,
+    position,
+    tables,
 )
 from conformance.case import Case
 from conformance.elementwise_cases import GELU, SPECIAL
+from conformance.reference import rotate_halves, rotate_pairs
 
 Dim = torch.export.Dim
 
@@ -69,6 +73,23 @@ def masked_inputs(rng):
 def returned(m, x, n, b, flat):
     total = x + m.w
     return x, total, total, flat, n, b, x, flat, n + n, m.w * m.w
+
+
+def rotated(m, by_halves, by_pairs, start, *inputs):
+    at = position(start) if isinstance(start, torch.Tensor) else int(start[-1])
+    outs = []
+    for d, (q, k, x, y) in zip((16, 18), in_chunks(inputs, 4), strict=True):
+        outs += by_halves(q, k, getattr(m, f"cos{d}_halves"), getattr(m, f"sin{d}_halves"), at)
+        outs += by_pairs(x, y, getattr(m, f"cos{d}_pairs"), getattr(m, f"sin{d}_pairs"))
+    return tuple(outs)
+
+
+def halves_of(q, k, cos, sin, start):
+    return [rotate_halves(x, cos, sin, start) for x in (q, k)]
+
+
+def pairs_of(q, k, cos, sin):
+    return [rotate_pairs(x, cos, sin) for x in (q, k)]
 
 
 FEW = Dim("few", max=5)
@@ -155,5 +176,28 @@ ALL = [
         buffers=lambda rng: {"w": floats(rng, 3)},
         dynamic=({0: FEW}, {0: FEW}, {1: FEW}),
         rtol=1e-6,
+    ),
+    # Tables in several parts, of which a call may need one, or rows of all.
+    Case(
+        name="rotary_tables_in_parts",
+        torch=lambda m, *inputs: rotated(m, et_vk.apply_rotary_emb_hf, et_vk.apply_rotary_emb, *inputs),
+        numpy=lambda m, *inputs: rotated(m, halves_of, pairs_of, *inputs),
+        calls=lambda rng: [
+            (
+                np.array([start]),
+                *(floats(rng, 2, rows, heads, d) for d in (16, 18) for rows in (n, 80) for heads in (3, 1)),
+            )
+            for n, start in ((3, 5), (32, 47), (1, 0), (0, 7), (17, 40), (1, 47))
+        ],
+        buffers=lambda rng: {
+            f"{name}{d}_{form}": array
+            for d in (16, 18)
+            for form, columns in (("halves", d), ("pairs", d // 2))
+            for name, array in zip(("cos", "sin"), tables(rng, 80, columns), strict=True)
+        },
+        dynamic=(None, *[{1: N}, {1: N}, None, None] * 2),
+        shard_bytes=1008,
+        rtol=1e-5,
+        atol=1e-5,
     ),
 ]

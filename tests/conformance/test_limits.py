@@ -1,7 +1,8 @@
-"""Attention of any shape by kernels that this device would not choose, and outputs that nothing computes."""
+"""Attention of any shape by every kernel, tables in parts, and outputs that nothing computes."""
 
 import pytest
 
+from conformance.attention_blobs import rotated_into_caches
 from conformance.blob_cases import build
 from conformance.limits_blobs import values_that_go_out_as_they_are
 from conformance.programs import ROUTES, OnNibble, check_built, open_built
@@ -20,3 +21,11 @@ def test_attention_of_any_shape_is_right_by_every_variant(name, choice, variant,
 def test_outputs_may_be_inputs_constants_and_each_other(route, tmp_path):
     program = build(values_that_go_out_as_they_are, "values_that_go_out_as_they_are")
     check_built(open_built(program, tmp_path, route), program)
+
+
+@pytest.mark.parametrize(("form", "size"), [(0, 16), (1, 16), (0, 6), (1, 6)])
+def test_tables_in_parts_turn_what_goes_into_caches(form, size, tmp_path):
+    program = build(lambda rng: rotated_into_caches(rng, 3, 1, size, form), "in_parts")
+    path = tmp_path / "model.pte"
+    path.write_bytes(program.pte())
+    check_built(OnNibble(path, max_shard_bytes=160), program)

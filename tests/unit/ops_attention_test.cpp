@@ -255,6 +255,20 @@ TEST(Rotary, turns_queries_and_keys_in_one_dispatch) {
   }
 }
 
+TEST(Rotary, takes_a_dispatch_for_each_part_of_its_tables) {
+  Rotary r(true, {1, 5, 4, 18}, {1, 5, 2, 18}, {60, 18});
+  r.b.graph.inputs.resize(2);
+  for (const auto table : {r.cos, r.sin})
+    r.b.graph.values[table] = r.b.graph.values[r.b.constant(DType::f32, {60, 18})];
+  Options options;
+  options.max_shard_bytes = 1500;  // 20 rows of 72 bytes
+  const auto plan = make(r.b, {}, options);
+  ASSERT_TRUE(succeeds(plan));
+  Stepper stepper(*plan);
+  ASSERT_TRUE(succeeds(stepper.update()));
+  EXPECT_EQ(stepper.dispatches().size(), 3U);
+}
+
 TEST(Rotary, rejects_wrong_arguments_by_name) {
   EXPECT_TRUE(fails_with(Rotary(false, {1, 5, 4, 18}, {1, 5, 2, 18}, {5, 8}).plan(),
                          "freqs_cos has 8 columns, which do not fit heads of 18 elements"));
