@@ -4,7 +4,7 @@ import pytest
 
 from conformance.attention_blobs import rotated_into_caches
 from conformance.blob_cases import build
-from conformance.limits_blobs import values_that_go_out_as_they_are
+from conformance.limits_blobs import embeddings_with_zero_points, values_that_go_out_as_they_are
 from conformance.programs import ROUTES, OnNibble, check_built, open_built
 
 FORCED = [("attention", "row"), ("attention", "rows"), ("attention", "tile"), ("attention_loads", "elements")]
@@ -29,3 +29,10 @@ def test_tables_in_parts_turn_what_goes_into_caches(form, size, tmp_path):
     path = tmp_path / "model.pte"
     path.write_bytes(program.pte())
     check_built(OnNibble(path, max_shard_bytes=160), program)
+
+
+def test_zero_points_in_parts_go_with_their_rows(tmp_path):
+    program = build(embeddings_with_zero_points, "embeddings_with_zero_points")
+    path = tmp_path / "model.pte"
+    path.write_bytes(program.pte())
+    check_built(OnNibble(path, max_shard_bytes=32), program)

@@ -45,7 +45,7 @@ fn gelu(v: vec4<f32>) -> vec4<f32> {
   let p = 0.156599209 +
     t * (0.189489841 + t * (0.0109172352 + t * (0.34294346 + t * (-0.256963998 + t * 0.0570144318))));
   let found = max(v, vec4<f32>()) - x * exp(-0.5 * x * x) * t * p;
-  return select(found, from_bits(0x7fc00000u), is_nan(v) | (v < vec4<f32>(-FINITE)));
+  return select(found, from_bits(0x7fc00000u), v < vec4<f32>(-FINITE));
 }
 
 fn gelu_by_tanh(v: vec4<f32>) -> vec4<f32> {
