@@ -8,6 +8,8 @@ from conformance import (
     channel_cases,
     elementwise_blobs,
     elementwise_cases,
+    limits_blobs,
+    limits_cases,
     quant_blobs,
     quant_cases,
     remainder_blobs,
@@ -23,13 +25,14 @@ from conformance.programs import check_built, every_route, open_built
 BUILDERS = (
     attention_blobs.BUILDERS
     | elementwise_blobs.BUILDERS
+    | limits_blobs.BUILDERS
     | quant_blobs.BUILDERS
     | remainder_blobs.BUILDERS
     | rows_blob_cases.BUILDERS
     | sample_blob_cases.BUILDERS
     | training_blobs.BUILDERS
 )
-FAMILIES = (attention_cases, channel_cases, elementwise_cases, quant_cases, rows_cases, sample_cases)
+FAMILIES = (attention_cases, channel_cases, elementwise_cases, limits_cases, quant_cases, rows_cases, sample_cases)
 
 
 @every_route([case for family in FAMILIES for case in family.ALL])

@@ -134,8 +134,8 @@ TEST(Attention, rejects_wrong_arguments_by_name) {
     EXPECT_MENTIONS(c.error(), "query has 5 heads, which 2 heads of key_cache cannot share");
   }
   {
-    Cached c(2, 4, 2, 257, 64);
-    EXPECT_MENTIONS(c.error(), "heads have 257 elements, but 1 to 256 are supported");
+    Cached c(2, 4, 2, 40'000, 64);
+    EXPECT_MENTIONS(c.error(), "heads have 40000 elements, but 32768 is the most");
   }
   {
     Cached c(2, 4, 2, 8, 64);
@@ -176,6 +176,52 @@ TEST(Attention, rejects_wrong_arguments_by_name) {
   }
 }
 
+Result<std::shared_ptr<const Plan>> plan_sdpa(const Shape& q, const Shape& k, const Shape& v, const Shape& out,
+                                              AdapterKind kind = AdapterKind::cpu,
+                                              const std::optional<Shape>& mask = std::nullopt) {
+  GraphBuilder b;
+  const auto given = [&](const Shape& shape) { return b.input(b.tensor(DType::f32, shape)); };
+  const auto result = b.tensor(DType::f32, out);
+  b.op("et_vk.sdpa.default", {given(q), given(k), given(v), mask ? given(*mask) : b.null(), b.null(), result});
+  b.output(result);
+  return make(b, profile(kind));
+}
+
+TEST(Attention, of_repeated_operands_has_the_shape_that_torch_gives) {
+  const auto shape = [](const Shape& q, const Shape& k, const Shape& v, const std::optional<Shape>& mask = {}) {
+    const auto plan = plan_sdpa(q, k, v, {6, 6, 6, 6, 12}, AdapterKind::discrete, mask);
+    EXPECT_TRUE(succeeds(plan));
+    if (!plan) return Shape{};
+    Stepper stepper(*plan);
+    EXPECT_TRUE(succeeds(stepper.update()));
+    return stepper.output_shape(0);
+  };
+  EXPECT_EQ(shape({6, 6, 6, 6, 8}, {6, 6, 1, 7, 8}, {1, 1, 6, 7, 12}), (Shape{6, 6, 6, 6, 12}));
+}
+
+TEST(Attention, of_wide_heads_and_other_values_is_planned_for_a_gpu) {
+  const auto plan = plan_sdpa({1, 2, 8, 513}, {1, 2, 9, 513}, {1, 2, 9, 516}, {1, 2, 8, 516}, AdapterKind::discrete);
+  ASSERT_TRUE(succeeds(plan));
+  Stepper stepper(*plan);
+  ASSERT_TRUE(succeeds(stepper.update()));
+  EXPECT_EQ(stepper.dispatches().size(), 2U) << "rows that are no whole vec4s are merged";
+}
+
+TEST(Attention, names_operands_that_do_not_go_together) {
+  const Shape out{2, 4, 3, 8};
+  EXPECT_TRUE(fails_with(plan_sdpa({2, 4, 3, 8}, {3, 4, 5, 8}, {3, 4, 5, 8}, out),
+                         "k has shape [3, 4, 5, 8], whose batches and heads do not broadcast to [2, 4, 1, 1]"));
+  EXPECT_TRUE(fails_with(plan_sdpa({2, 5, 3, 8}, {2, 3, 5, 8}, {2, 3, 5, 8}, out),
+                         "k has shape [2, 3, 5, 8], whose batches and heads do not broadcast to [2, 5, 1, 1]"));
+  EXPECT_TRUE(fails_with(plan_sdpa({2, 4, 3, 8}, {2, 4, 5, 7}, {2, 4, 5, 8}, out),
+                         "q has shape [2, 4, 3, 8], but k has [2, 4, 5, 7]"));
+  EXPECT_TRUE(fails_with(plan_sdpa({2, 4, 3, 8}, {2, 4, 5, 8}, {2, 4, 6, 8}, out),
+                         "v has shape [2, 4, 6, 8], but there are 5 keys"));
+  EXPECT_TRUE(fails_with(plan_sdpa({8}, {5, 8}, {5, 8}, out), "q must have 2 dimensions or more"));
+  EXPECT_TRUE(fails_with(plan_sdpa({2, 2, 4, 3, 8}, {1, 2, 4, 5, 8}, {2, 2, 4, 5, 8}, {2, 2, 4, 3, 8}),
+                         "of several dimensions of batches, some are repeated"));
+}
+
 /// q and k through one of the rotary forms.
 struct Rotary {
   GraphBuilder b;
@@ -207,6 +253,20 @@ TEST(Rotary, turns_queries_and_keys_in_one_dispatch) {
     ASSERT_TRUE(succeeds(stepper.update()));
     EXPECT_EQ(stepper.dispatches().size(), 1U);
   }
+}
+
+TEST(Rotary, takes_a_dispatch_for_each_part_of_its_tables) {
+  Rotary r(true, {1, 5, 4, 18}, {1, 5, 2, 18}, {60, 18});
+  r.b.graph.inputs.resize(2);
+  for (const auto table : {r.cos, r.sin})
+    r.b.graph.values[table] = r.b.graph.values[r.b.constant(DType::f32, {60, 18})];
+  Options options;
+  options.max_shard_bytes = 1500;  // 20 rows of 72 bytes
+  const auto plan = make(r.b, {}, options);
+  ASSERT_TRUE(succeeds(plan));
+  Stepper stepper(*plan);
+  ASSERT_TRUE(succeeds(stepper.update()));
+  EXPECT_EQ(stepper.dispatches().size(), 3U);
 }
 
 TEST(Rotary, rejects_wrong_arguments_by_name) {

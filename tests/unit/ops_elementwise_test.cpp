@@ -69,8 +69,11 @@ TEST(Elementwise, integers_stay_integers_only_where_torch_has_it_so) {
             "aten.exp.default: self is int32, but the output is int32");
   EXPECT_EQ(OneOp{}.in(F32, {3}).error("aten.neg.default", I32, {3}),
             "aten.neg.default: self is float32, but the output is int32");
-  EXPECT_EQ(OneOp{}.in(DType::u8, {3}).error("aten.neg.default", I32, {3}),
-            "aten.neg.default: self is uint8, but only float32, float16, int32 and bool are computed with");
+  EXPECT_EQ(OneOp{}.in(DType::u8, {3}).error("aten.neg.default", DType::u8, {3}), "");
+  EXPECT_EQ(OneOp{}.in(I32, {3}).error("aten.neg.default", DType::i8, {3}),
+            "aten.neg.default: self is int32, but the output is int8");
+  EXPECT_EQ(OneOp{}.in(DType::u8, {3}).error("aten.exp.default", DType::u8, {3}),
+            "aten.exp.default: self is uint8, but the output is uint8");
   EXPECT_EQ(OneOp{}.in(I32, {3}).in(F32, {3}).error("aten.maximum.default", I32, {3}),
             "aten.maximum.default: self is int32 and another is float32, but the output is int32");
   EXPECT_EQ(OneOp{}.in(I32, {3}).in(BOOL, {3}).error("aten.bitwise_and.Tensor", I32, {3}), "");
@@ -121,10 +124,12 @@ TEST(Fill, names_bad_sizes_and_numbers) {
             "aten.full.default: size[1] is -3, but it must not be negative");
   EXPECT_EQ(full({1, 1, 1, 1, 1, 1, 1, 1, 1}, 1.5).error("aten.full.default", F32, {1}),
             "aten.full.default: size has 9 entries, more than 8");
-  EXPECT_EQ(full({3}, 3e9).error("aten.full.default", I32, {3}),
-            "aten.full.default: cannot make an int32 of 3000000000");
-  EXPECT_EQ(full({3}, std::int64_t{1}).error("aten.full.default", DType::u8, {3}),
-            "aten.full.default: the output must be float32, float16, int32 or bool, but it is uint8");
+  EXPECT_EQ(full({3}, 3e9).error("aten.full.default", I32, {3}), "aten.full.default: cannot make int32 of 3000000000");
+  EXPECT_EQ(full({3}, std::int64_t{255}).error("aten.full.default", DType::u8, {3}), "");
+  EXPECT_EQ(full({3}, std::int64_t{-1}).error("aten.full.default", DType::u8, {3}),
+            "aten.full.default: cannot make uint8 of -1");
+  EXPECT_EQ(full({3}, std::int64_t{128}).error("aten.full.default", DType::i8, {3}),
+            "aten.full.default: cannot make int8 of 128");
 }
 
 OneOp arange(double start, double end, double step) {

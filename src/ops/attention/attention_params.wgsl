@@ -7,7 +7,7 @@ struct Params {
   group: u32,  // heads that share a key head
   rows: u32,
   keys: u32,
-  size: u32,   // elements per row
+  size: u32,   // elements per row of query and keys
   tiles: u32,  // tiles of rows that share a key head
   parts: u32,
   part_keys: u32,
@@ -16,10 +16,15 @@ struct Params {
   scale: f32,
   quads: u32,          // vec4s per row
   in_parts: u32,       // 1: the result is each part's largest score, sum and weighted values, for attention_merge
-  lanes_per_row: u32,  // the power of two from quads up
-  query_strides: vec4<u32>,  // of batch, head and row, in elements
+  value_size: u32,     // elements per row of values and result
+  value_quads: u32,
+  lanes_per_row: u32,  // of a tile: the power of two from value_quads up
+  columns: u32,        // pieces of 64 vec4s that a row of values has
+  query_strides: vec4<u32>,   // of batch, head and row, in elements; 0 where a tensor is repeated
   key_strides: vec4<u32>,
-  mask_strides: vec4<u32>,   // the last one is of the keys
+  value_strides: vec4<u32>,
+  result_strides: vec4<u32>,  // in rows
+  mask_strides: vec4<u32>,    // the last one is of the keys
 }
 @group(0) @binding(0) var<uniform> params: Params;
 

@@ -34,7 +34,9 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
   let query_at = batch * params.query_strides.x + head * params.query_strides.y;
   let key_at = batch * params.key_strides.x + head * params.key_strides.y;
   let mask_at = batch * params.mask_strides.x + head * params.mask_strides.y;
-  let to = select(query_at / 4u, (query_at / params.size * params.parts + part) * (params.quads + 1u) + 1u,
+  let value_at = batch * params.value_strides.x + head * params.value_strides.y;
+  let row = batch * params.result_strides.x + head * params.result_strides.y;
+  let to = select(row * params.value_quads, (row * params.parts + part) * (params.value_quads + 1u) + 1u,
                   params.in_parts == 1u);
   let begin = part * params.part_keys;
   var end = min(begin + params.part_keys, params.keys);
@@ -42,20 +44,24 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     end = min(end, params.first + 1u);
   }
 
-  for (var j = 0u; j < params.quads; j++) {
+  for (var j = 0u; j < params.value_quads; j++) {
     store4_result(to + j, vec4<f32>(0.0));
   }
   var largest = LOWEST;
   var sum = 0.0;
   for (var c = begin; c < end; c += 8u) {
-    let near = key_at + min(c + FOUR, vec4<u32>(end - 1u)) * params.key_strides.z;
-    let far = key_at + min(c + 4u + FOUR, vec4<u32>(end - 1u)) * params.key_strides.z;
+    let near = min(c + FOUR, vec4<u32>(end - 1u));
+    let far = min(c + 4u + FOUR, vec4<u32>(end - 1u));
+    let near_keys = key_at + near * params.key_strides.z;
+    let far_keys = key_at + far * params.key_strides.z;
+    let near_values = value_at + near * params.value_strides.z;
+    let far_values = value_at + far * params.value_strides.z;
     var s0 = vec4<f32>(0.0);
     var s1 = vec4<f32>(0.0);
     for (var j = 0u; j < params.quads; j++) {
       let q = query4(query_at, j);
-      s0 += scores(q, near, j);
-      s1 += scores(q, far, j);
+      s0 += scores(q, near_keys, j);
+      s1 += scores(q, far_keys, j);
     }
     s0 = seen(s0, mask_at, c, end);
     s1 = seen(s1, mask_at, c + 4u, end);
@@ -65,8 +71,8 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     let w0 = select(vec4<f32>(0.0), exp(s0 - now), c + FOUR < vec4<u32>(end));
     let w1 = select(vec4<f32>(0.0), exp(s1 - now), c + 4u + FOUR < vec4<u32>(end));
     sum = sum * kept + dot(w0 + w1, vec4<f32>(1.0));
-    for (var j = 0u; j < params.quads; j++) {
-      store4_result(to + j, load4_result(to + j) * kept + weighted(w0, near, j) + weighted(w1, far, j));
+    for (var j = 0u; j < params.value_quads; j++) {
+      store4_result(to + j, load4_result(to + j) * kept + weighted(w0, near_values, j) + weighted(w1, far_values, j));
     }
   }
   if (params.in_parts == 1u) {
@@ -75,7 +81,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
   }
   // No keys at all give 0; keys that are all masked by infinity give 0 / 0.
   let inverse = select(1.0 / sum, 0.0, params.keys == 0u);
-  for (var j = 0u; j < params.quads; j++) {
+  for (var j = 0u; j < params.value_quads; j++) {
     store4_result(to + j, load4_result(to + j) * inverse);
   }
 }

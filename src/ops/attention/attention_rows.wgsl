@@ -37,7 +37,9 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
   let query_at = batch * params.query_strides.x + heads * params.query_strides.y + rows * params.query_strides.z;
   let key_at = batch * params.key_strides.x + key_head * params.key_strides.y;
   let mask_at = batch * params.mask_strides.x + heads * params.mask_strides.y + rows * params.mask_strides.z;
-  let to = select(query_at / 4u, (query_at / params.size * params.parts + part) * (params.quads + 1u) + 1u,
+  let value_at = batch * params.value_strides.x + key_head * params.value_strides.y;
+  let row_at = batch * params.result_strides.x + heads * params.result_strides.y + rows * params.result_strides.z;
+  let to = select(row_at * params.value_quads, (row_at * params.parts + part) * (params.value_quads + 1u) + 1u,
                   params.in_parts == 1u);
   let begin = part * params.part_keys;
   var limits = vec4<u32>(min(begin + params.part_keys, params.keys));
@@ -46,7 +48,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
   }
   let end = limits.w;
 
-  for (var j = 0u; j < params.quads; j++) {
+  for (var j = 0u; j < params.value_quads; j++) {
     store4_result(to.x + j, vec4<f32>(0.0));
     store4_result(to.y + j, vec4<f32>(0.0));
     store4_result(to.z + j, vec4<f32>(0.0));
@@ -55,8 +57,12 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
   var largest = vec4<f32>(LOWEST);
   var sum = vec4<f32>(0.0);
   for (var c = begin; c < end; c += 8u) {
-    let near = key_at + min(c + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(end - 1u)) * params.key_strides.z;
-    let far = key_at + min(c + vec4<u32>(4u, 5u, 6u, 7u), vec4<u32>(end - 1u)) * params.key_strides.z;
+    let near = min(c + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(end - 1u));
+    let far = min(c + vec4<u32>(4u, 5u, 6u, 7u), vec4<u32>(end - 1u));
+    let near_keys = key_at + near * params.key_strides.z;
+    let far_keys = key_at + far * params.key_strides.z;
+    let near_values = value_at + near * params.value_strides.z;
+    let far_values = value_at + far * params.value_strides.z;
     var s0 = vec4<f32>(0.0);
     var s1 = vec4<f32>(0.0);
     var s2 = vec4<f32>(0.0);
@@ -70,14 +76,14 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
       let q1 = query4(query_at.y, j);
       let q2 = query4(query_at.z, j);
       let q3 = query4(query_at.w, j);
-      s0 += scores(q0, q1, q2, q3, key4(near.x, j));
-      s1 += scores(q0, q1, q2, q3, key4(near.y, j));
-      s2 += scores(q0, q1, q2, q3, key4(near.z, j));
-      s3 += scores(q0, q1, q2, q3, key4(near.w, j));
-      s4 += scores(q0, q1, q2, q3, key4(far.x, j));
-      s5 += scores(q0, q1, q2, q3, key4(far.y, j));
-      s6 += scores(q0, q1, q2, q3, key4(far.z, j));
-      s7 += scores(q0, q1, q2, q3, key4(far.w, j));
+      s0 += scores(q0, q1, q2, q3, key4(near_keys.x, j));
+      s1 += scores(q0, q1, q2, q3, key4(near_keys.y, j));
+      s2 += scores(q0, q1, q2, q3, key4(near_keys.z, j));
+      s3 += scores(q0, q1, q2, q3, key4(near_keys.w, j));
+      s4 += scores(q0, q1, q2, q3, key4(far_keys.x, j));
+      s5 += scores(q0, q1, q2, q3, key4(far_keys.y, j));
+      s6 += scores(q0, q1, q2, q3, key4(far_keys.z, j));
+      s7 += scores(q0, q1, q2, q3, key4(far_keys.w, j));
     }
     s0 = seen(biased(s0 * params.scale, mask_at, c), c, limits);
     s1 = seen(biased(s1 * params.scale, mask_at, c + 1u), c + 1u, limits);
@@ -99,15 +105,15 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     let w6 = weights(s6, now, c + 6u, limits);
     let w7 = weights(s7, now, c + 7u, limits);
     sum = sum * kept + ((w0 + w1) + (w2 + w3)) + ((w4 + w5) + (w6 + w7));
-    for (var j = 0u; j < params.quads; j++) {
-      let v0 = value4(near.x, j);
-      let v1 = value4(near.y, j);
-      let v2 = value4(near.z, j);
-      let v3 = value4(near.w, j);
-      let v4 = value4(far.x, j);
-      let v5 = value4(far.y, j);
-      let v6 = value4(far.z, j);
-      let v7 = value4(far.w, j);
+    for (var j = 0u; j < params.value_quads; j++) {
+      let v0 = value4(near_values.x, j);
+      let v1 = value4(near_values.y, j);
+      let v2 = value4(near_values.z, j);
+      let v3 = value4(near_values.w, j);
+      let v4 = value4(far_values.x, j);
+      let v5 = value4(far_values.y, j);
+      let v6 = value4(far_values.z, j);
+      let v7 = value4(far_values.w, j);
       let r0 = load4_result(to.x + j) * kept.x + w0.x * v0 + w1.x * v1 + w2.x * v2 + w3.x * v3 + w4.x * v4 +
                w5.x * v5 + w6.x * v6 + w7.x * v7;
       let r1 = load4_result(to.y + j) * kept.y + w0.y * v0 + w1.y * v1 + w2.y * v2 + w3.y * v3 + w4.y * v4 +
@@ -132,7 +138,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
   // No keys at all give 0; keys that are all masked by infinity give 0 / 0.
   let inverse = select(1.0 / sum, vec4<f32>(0.0), params.keys == 0u);
   for (var r = 0u; r < min(4u, count - 4u * tile); r++) {
-    for (var j = 0u; j < params.quads; j++) {
+    for (var j = 0u; j < params.value_quads; j++) {
       store4_result(to[r] + j, load4_result(to[r] + j) * inverse[r]);
     }
   }

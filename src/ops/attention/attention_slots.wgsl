@@ -13,20 +13,20 @@ fn value4(at: u32, j: u32) -> vec4<f32> {
 
 // A row's last vec4 is filled up with zeros: what lies past the row is another row.
 //! module: load_any_rows
-fn row4(j: u32, x: f32, y: f32, z: f32, w: f32) -> vec4<f32> {
-  return select(vec4<f32>(0.0), vec4<f32>(x, y, z, w), 4u * j + vec4<u32>(0u, 1u, 2u, 3u) < vec4<u32>(params.size));
+fn row4(j: u32, size: u32, x: f32, y: f32, z: f32, w: f32) -> vec4<f32> {
+  return select(vec4<f32>(0.0), vec4<f32>(x, y, z, w), 4u * j + vec4<u32>(0u, 1u, 2u, 3u) < vec4<u32>(size));
 }
 fn query4(at: u32, j: u32) -> vec4<f32> {
   let i = at + 4u * j;
-  return row4(j, load_query(i), load_query(i + 1u), load_query(i + 2u), load_query(i + 3u));
+  return row4(j, params.size, load_query(i), load_query(i + 1u), load_query(i + 2u), load_query(i + 3u));
 }
 fn key4(at: u32, j: u32) -> vec4<f32> {
   let i = at + 4u * j;
-  return row4(j, load_key(i), load_key(i + 1u), load_key(i + 2u), load_key(i + 3u));
+  return row4(j, params.size, load_key(i), load_key(i + 1u), load_key(i + 2u), load_key(i + 3u));
 }
 fn value4(at: u32, j: u32) -> vec4<f32> {
   let i = at + 4u * j;
-  return row4(j, load_value(i), load_value(i + 1u), load_value(i + 2u), load_value(i + 3u));
+  return row4(j, params.value_size, load_value(i), load_value(i + 1u), load_value(i + 2u), load_value(i + 3u));
 }
 
 //! module: no_mask

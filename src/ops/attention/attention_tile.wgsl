@@ -1,6 +1,7 @@
 // Attention for GPUs: a workgroup of 64 lanes has eight query rows that share a key head (its heads first, then the
 // next position) and one part of the keys, 64 keys at a time, with an online softmax. For the scores a lane has a key,
-// for the weighted sum it has a vec4 of the result in as many rows as there are lanes left.
+// for the weighted sum it has a vec4 of the result in as many rows as there are lanes left. Of longer rows than 64 vec4s,
+// queries are loaded a piece at a time, and each piece of the result has a workgroup of its own.
 // Bindings: query, key, value, result, perhaps mask.
 //! uses: attention_params
 //
@@ -13,22 +14,25 @@
 const LANES = 64u;
 const ROWS = 8u;
 
-var<workgroup> queries: array<vec4<f32>, 512>;   // [row, quad]
+var<workgroup> queries: array<vec4<f32>, 512>;   // [row, quad of a piece]
 var<workgroup> scores: array<vec4<f32>, 128>;    // [key, half of the rows]; the weights, later
 var<workgroup> row_parts: array<f32, 64>;        // [row, eighth of the keys]
 var<workgroup> row_largest: array<f32, 8>;
 var<workgroup> row_kept: array<f32, 8>;
 
 fn dots(first: u32, j: u32, k: vec4<f32>) -> vec4<f32> {
-  let at = first * params.quads + j;
-  return vec4<f32>(dot(queries[at], k), dot(queries[at + params.quads], k), dot(queries[at + 2u * params.quads], k),
-                   dot(queries[at + 3u * params.quads], k));
+  let width = min(LANES, params.quads);
+  let at = first * width + j;
+  return vec4<f32>(dot(queries[at], k), dot(queries[at + width], k), dot(queries[at + 2u * width], k),
+                   dot(queries[at + 3u * width], k));
 }
 
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
         @builtin(local_invocation_index) lane: u32) {
-  let unit = group_index(id, groups);
+  let group = group_index(id, groups);
+  let column = group % params.columns;
+  let unit = group / params.columns;
   let key_head = unit % params.key_heads;
   let part = (unit / params.key_heads) % params.parts;
   let tile = (unit / (params.key_heads * params.parts)) % params.tiles;
@@ -47,6 +51,7 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups) groups: v
   let mask_at0 = batch * params.mask_strides.x + heads0 * params.mask_strides.y + rows0 * params.mask_strides.z;
   let mask_at1 = batch * params.mask_strides.x + heads1 * params.mask_strides.y + rows1 * params.mask_strides.z;
   let key_at = batch * params.key_strides.x + key_head * params.key_strides.y;
+  let value_at = batch * params.value_strides.x + key_head * params.value_strides.y;
   let begin = part * params.part_keys;
   var limits0 = vec4<u32>(min(begin + params.part_keys, params.keys));
   var limits1 = limits0;
@@ -56,36 +61,48 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups) groups: v
   }
   let end = limits1.w;
 
-  for (var i = lane; i < ROWS * params.quads; i += LANES) {
-    let r = i / params.quads;
-    let item = min(ROWS * tile + r, count - 1u);
-    let row = item / params.group;
-    let head = key_head * params.group + item - row * params.group;
-    let at = batch * params.query_strides.x + head * params.query_strides.y + row * params.query_strides.z;
-    queries[i] = query4(at, i - r * params.quads) * params.scale;
-  }
   if (lane < ROWS) {
     row_largest[lane] = LOWEST;
   }
   workgroupBarrier();
 
   // In the weighted sum a lane has quad j of rows own, own + stride, ...
-  let j = lane % params.lanes_per_row;
-  let own = lane / params.lanes_per_row;
-  let stride = LANES / params.lanes_per_row;
+  let lanes = params.lanes_per_row;
+  let j = LANES * column + lane % lanes;
+  let own = lane / lanes;
+  let stride = LANES / lanes;
   var results: array<vec4<f32>, 8>;
   var sums: array<f32, 8>;
   for (var c = begin; c < end; c += LANES) {
     let key = c + lane;
     var s0 = vec4<f32>(0.0);
     var s1 = vec4<f32>(0.0);
-    if (key < end) {
-      let at = key_at + key * params.key_strides.z;
-      for (var q = 0u; q < params.quads; q++) {
-        let k = key4(at, q);
-        s0 += dots(0u, q, k);
-        s1 += dots(4u, q, k);
+    for (var piece = 0u; piece < params.quads; piece += LANES) {
+      let width = min(LANES, params.quads - piece);
+      // A piece that is all of the rows stays.
+      if (c == begin || params.quads > LANES) {
+        workgroupBarrier();
+        for (var i = lane; i < ROWS * width; i += LANES) {
+          let r = i / width;
+          let item = min(ROWS * tile + r, count - 1u);
+          let row = item / params.group;
+          let head = key_head * params.group + item - row * params.group;
+          let at = batch * params.query_strides.x + head * params.query_strides.y + row * params.query_strides.z;
+          let quad = i - r * width;
+          queries[r * min(LANES, params.quads) + quad] = query4(at, piece + quad) * params.scale;
+        }
+        workgroupBarrier();
       }
+      if (key < end) {
+        let at = key_at + key * params.key_strides.z;
+        for (var q = 0u; q < width; q++) {
+          let k = key4(at, piece + q);
+          s0 += dots(0u, q, k);
+          s1 += dots(4u, q, k);
+        }
+      }
+    }
+    if (key < end) {
       s0 = biased(s0, mask_at0, key);
       s1 = biased(s1, mask_at1, key);
     }
@@ -115,7 +132,7 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups) groups: v
     scores[2u * lane] = select(vec4<f32>(0.0), exp(s0 - largest0), vec4<u32>(key) < limits0);
     scores[2u * lane + 1u] = select(vec4<f32>(0.0), exp(s1 - largest1), vec4<u32>(key) < limits1);
     workgroupBarrier();
-    if (j < params.quads) {
+    if (j < params.value_quads) {
       for (var n = 0u; n < ROWS; n++) {
         let row = own + n * stride;
         if (row < ROWS) {
@@ -124,7 +141,7 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups) groups: v
         }
       }
       for (var k = 0u; k < min(LANES, end - c); k++) {
-        let v = value4(key_at + (c + k) * params.key_strides.z, j);
+        let v = value4(value_at + (c + k) * params.value_strides.z, j);
         for (var n = 0u; n < ROWS; n++) {
           let row = own + n * stride;
           if (row < ROWS) {
@@ -138,7 +155,7 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups) groups: v
     workgroupBarrier();
   }
 
-  if (j >= params.quads) {
+  if (j >= params.value_quads) {
     return;
   }
   for (var n = 0u; n < ROWS; n++) {
@@ -147,16 +164,16 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups) groups: v
     if (r < ROWS && item < count) {
       let row = item / params.group;
       let head = key_head * params.group + item - row * params.group;
-      let at = batch * params.query_strides.x + head * params.query_strides.y + row * params.query_strides.z;
+      let at = batch * params.result_strides.x + head * params.result_strides.y + row * params.result_strides.z;
       if (params.in_parts == 1u) {
-        let to = (at / params.size * params.parts + part) * (params.quads + 1u);
+        let to = (at * params.parts + part) * (params.value_quads + 1u);
         if (j == 0u) {
           store4_result(to, vec4<f32>(row_largest[r], sums[n], 0.0, 0.0));
         }
         store4_result(to + 1u + j, results[n]);
       } else {
         // No keys at all give 0; keys that are all masked by infinity give 0 / 0.
-        store4_result(at / 4u + j, results[n] * select(1.0 / sums[n], 0.0, params.keys == 0u));
+        store4_result(at * params.value_quads + j, results[n] * select(1.0 / sums[n], 0.0, params.keys == 0u));
       }
     }
   }

@@ -1,5 +1,5 @@
 // Rotary embedding in its three forms, and fused with the write of keys and values to their caches.
-#include <algorithm>
+#include <limits>
 
 #include "ops/attention/cache.hpp"
 #include "ops/families.hpp"
@@ -28,8 +28,11 @@ struct Rotation {
   bool by_quads() const { return size % 4 == 0 && width % (halves ? 8 : 4) == 0; }
 
   wgsl::RotaryParams params() const {
-    return {
-        {0, 0, 0, narrow(size)}, {0, 0, 0, narrow(width)}, {0, 0, 0, narrow(positions)}, {0, 0, 0, narrow(first_row)}};
+    return {{0, 0, 0, narrow(size)},
+            {0, 0, 0, narrow(width)},
+            {0, 0, 0, narrow(positions)},
+            {0, 0, 0, narrow(first_row)},
+            {0, 0, 0, std::numeric_limits<std::uint32_t>::max()}};
   }
 };
 
@@ -53,6 +56,27 @@ Kernel kernel(const Rotation& r, const wgsl::RotaryParams& params, const Binding
           .threads = threads_of(params),
           .overrides = {{"HALVES", flag(r.halves)}, {"QUADS", flag(r.by_quads())}},
           .slots = {{"sources", sources}, {"targets", targets}, {"tables", tables}}};
+}
+
+/// Each part of the tables turns the positions whose rows it has.
+Status rotate(Lowering& op, const Rotation& r, wgsl::RotaryParams params, const Bindings& operands,
+              const Table& cosines, const Table& sines, const Shader& sources, const Shader& targets) {
+  const std::int64_t entries = cosines.shape[0];
+  const std::int64_t columns = cosines.shape[cosines.rank() - 1];
+  const std::int64_t entry_rows = entries * columns == 0 ? 1 : cosines.numel() / columns / entries;
+  return op.for_each_row_range(entries, {&cosines, &sines}, [&](const RowRange& range) -> Status {
+    const auto& shard = range.shards[0];
+    if (shard.row_begin != range.shards[1].row_begin) {
+      return op.fail("{} and {} are too large for one buffer and of different types", cosines.arg, sines.arg);
+    }
+    // Rows before the part wrap round, and so are past its end.
+    params.skip[3] = narrow(r.first_row - shard.row_begin * entry_rows);
+    if (op.is_sharded(cosines)) params.counts[3] = narrow((range.end - range.begin) * entry_rows);
+    Bindings bind = operands;
+    bind.push_back(op.read("cosines", cosines, shard));
+    bind.push_back(op.read("sines", sines, range.shards[1]));
+    return op.dispatch(kernel(r, params, bind, sources, targets, wgsl::two_tables));
+  });
 }
 
 /// Checks the tables and says how `x` [batch, positions, heads, size] turns by them.
@@ -81,7 +105,7 @@ Result<Rotation> rotation_of(const Lowering& op, const Tensor& x, const Tensor& 
   return r;
 }
 
-Status rotate_pair(Lowering& op, const Tensor& xq, const Tensor& xk, const Tensor& cosines, const Tensor& sines,
+Status rotate_pair(Lowering& op, const Tensor& xq, const Tensor& xk, const Table& cosines, const Table& sines,
                    std::int64_t start, const Outs& outs, bool halves) {
   if (outs.size() != 2) return op.fail("has {} outputs, but it must have 2", outs.size());
   TRY_ASSIGN(const auto r, rotation_of(op, xq, cosines, sines, start, "start_pos", halves));
@@ -101,19 +125,17 @@ Status rotate_pair(Lowering& op, const Tensor& xq, const Tensor& xk, const Tenso
     bind.push_back(op.write(count == 0 ? "x_out" : "y_out", out));
     ++count;
   }
-  bind.push_back(op.read("cosines", cosines));
-  bind.push_back(op.read("sines", sines));
-  return op.dispatch(kernel(r, params, bind, count == 2 ? wgsl::two_sources : wgsl::one_source,
-                            count == 2 ? wgsl::two_targets : wgsl::one_target, wgsl::two_tables));
+  return rotate(op, r, params, bind, cosines, sines, count == 2 ? wgsl::two_sources : wgsl::one_source,
+                count == 2 ? wgsl::two_targets : wgsl::one_target);
 }
 
-Status apply_rotary_emb(Lowering& op, const Float<Tensor>& xq, const Float<Tensor>& xk, const Float<Tensor>& cosines,
-                        const Float<Tensor>& sines, const Float<Outs>& outs) {
+Status apply_rotary_emb(Lowering& op, const Float<Tensor>& xq, const Float<Tensor>& xk, const Float<Table>& cosines,
+                        const Float<Table>& sines, const Float<Outs>& outs) {
   return rotate_pair(op, xq, xk, cosines, sines, 0, outs, false);
 }
 
-Status apply_rotary_emb_hf(Lowering& op, const Float<Tensor>& xq, const Float<Tensor>& xk, const Float<Tensor>& cosines,
-                           const Float<Tensor>& sines, LiveInt start, const Float<Outs>& outs) {
+Status apply_rotary_emb_hf(Lowering& op, const Float<Tensor>& xq, const Float<Tensor>& xk, const Float<Table>& cosines,
+                           const Float<Table>& sines, LiveInt start, const Float<Outs>& outs) {
   return rotate_pair(op, xq, xk, cosines, sines, start, outs, true);
 }
 
@@ -135,7 +157,7 @@ Status apply_rotary_emb_interleaved(Lowering& op, const Float<Tensor>& x, const 
 }
 
 Status rope_update_cache(Lowering& op, const Float<Tensor>& xq, const Float<Tensor>& xk, const Float<Tensor>& value,
-                         const Float<Tensor>& cosines, const Float<Tensor>& sines, const Float<State>& key_cache,
+                         const Float<Table>& cosines, const Float<Table>& sines, const Float<State>& key_cache,
                          const Float<State>& value_cache, LiveInt start, LiveInt table_start, bool halves,
                          Float<Out>& out) {
   // First: of a position past the end, the tables show only that their slice came out short.
@@ -155,18 +177,17 @@ Status rope_update_cache(Lowering& op, const Float<Tensor>& xq, const Float<Tens
   add_target(params, 0, 0, Size::of(xq.shape).unchecked(), xq.shape[2]);
   add_target(params, 1, begin, count, xk.shape[2]);
   add_target(params, 2, begin, count, xk.shape[2]);
-  return op.dispatch(kernel(
-      r, params,
-      {op.read("x", xq), op.read("y", xk), op.read("z", value), op.read("cosines", cosines), op.read("sines", sines),
-       op.write("x_out", out), op.update("key_cache", key_cache), op.update("value_cache", value_cache)},
-      wgsl::three_sources, wgsl::cache_targets, wgsl::two_tables));
+  return rotate(op, r, params,
+                {op.read("x", xq), op.read("y", xk), op.read("z", value), op.write("x_out", out),
+                 op.update("key_cache", key_cache), op.update("value_cache", value_cache)},
+                cosines, sines, wgsl::three_sources, wgsl::cache_targets);
 }
 
 constexpr Op kRotaryOps[] = {
     op<apply_rotary_emb>("et_vk.apply_rotary_emb.default", "xq, xk, freqs_cos, freqs_sin -> out",
-                         "adjacent pairs; any even head size"),
+                         "adjacent pairs; any even head size; tables of any size"),
     op<apply_rotary_emb_hf>("et_vk.apply_rotary_emb_hf.default", "xq, xk, freqs_cos, freqs_sin, start_pos -> out",
-                            "halves, of whole heads or of their first part"),
+                            "halves, of whole heads or of their first part; tables of any size"),
     op<apply_rotary_emb_interleaved>("et_vk.apply_rotary_emb_interleaved.default", "x, freqs_cis -> out",
                                      "frequencies of any rank"),
     op<rope_update_cache>("nibble.rope_update_cache",

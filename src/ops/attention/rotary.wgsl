@@ -12,12 +12,17 @@ struct Params {
   first: vec4<u32>,  // quad where each target begins; .w: rotated elements per head
   heads: vec4<u32>,  // of each target; .w: positions
   skip: vec4<u32>,   // elements of the first quad that come before the first new one, per target; .w: first table row
-  counts: vec4<u32>, // new elements of each target
+  counts: vec4<u32>, // new elements of each target; .w: rows of the tables' part that is bound
 }
 @group(0) @binding(0) var<uniform> params: Params;
 
 override HALVES: u32 = 0u;  // 0: pairs are neighbours, 1: pairs are half the rotated width apart
 override QUADS: u32 = 0u;   // 1: each quad lies in one head, and so do its partners
+
+// The row of element i's position in the tables' part, which is past its end where another part has it.
+fn row_of(which: u32, i: u32) -> u32 {
+  return params.skip.w + (i / (params.quads.w * params.heads[which])) % params.heads.w;
+}
 
 fn rotated(which: u32, i: u32) -> f32 {
   let size = params.quads.w;
@@ -27,7 +32,7 @@ fn rotated(which: u32, i: u32) -> f32 {
   if (which == 2u || d >= width) {
     return own;
   }
-  let row = params.skip.w + (i / (size * params.heads[which])) % params.heads.w;
+  let row = row_of(which, i);
   if (HALVES == 1u) {
     let at = row * width + d;
     if (d < width / 2u) {
@@ -50,7 +55,7 @@ fn rotated4(which: u32, quad: u32) -> vec4<f32> {
   if (which == 2u || d >= width) {
     return own;
   }
-  let row = params.skip.w + (quad / (size * params.heads[which])) % params.heads.w;
+  let row = row_of(which, 4u * quad);
   if (HALVES == 1u) {
     let at = 4u * (row * width + d);
     let c = vec4<f32>(cos_at(at), cos_at(at + 1u), cos_at(at + 2u), cos_at(at + 3u));
@@ -79,14 +84,16 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
   }
   let quad = params.first[which] + i;
   if (QUADS == 1u) {
-    put4(which, quad, rotated4(which, i));
+    if (row_of(which, 4u * i) < params.counts.w) {
+      put4(which, quad, rotated4(which, i));
+    }
     return;
   }
   // What lies in a quad beside the new elements stays.
   var values = held4(which, quad);
   for (var lane = 0u; lane < 4u; lane++) {
     let element = 4u * i + lane - params.skip[which];
-    if (element < params.counts[which]) {
+    if (element < params.counts[which] && row_of(which, element) < params.counts.w) {
       values[lane] = rotated(which, element);
     }
   }

@@ -44,7 +44,7 @@ fn source4(which: u32, i: u32) -> vec4<f32> {
 
 //! module: one_target
 fn held4(which: u32, i: u32) -> vec4<f32> {
-  return vec4<f32>(0.0);
+  return load4_x_out(i);
 }
 fn put4(which: u32, i: u32, v: vec4<f32>) {
   store4_x_out(i, v);
@@ -52,7 +52,10 @@ fn put4(which: u32, i: u32, v: vec4<f32>) {
 
 //! module: two_targets
 fn held4(which: u32, i: u32) -> vec4<f32> {
-  return vec4<f32>(0.0);
+  if (which == 0u) {
+    return load4_x_out(i);
+  }
+  return load4_y_out(i);
 }
 fn put4(which: u32, i: u32, v: vec4<f32>) {
   if (which == 0u) {
@@ -70,7 +73,7 @@ fn held4(which: u32, i: u32) -> vec4<f32> {
   if (which == 2u) {
     return load4_value_cache(i);
   }
-  return vec4<f32>(0.0);
+  return load4_x_out(i);
 }
 fn put4(which: u32, i: u32, v: vec4<f32>) {
   if (which == 0u) {

@@ -8,12 +8,13 @@ Result<bool> on_ints(const Lowering& op, std::initializer_list<const Tensor*> op
                      const Expression& expression, Gives gives) {
   bool any_float = false;
   bool all_bool = true;
+  // Bytes are computed with as int32, and what is stored wraps round: no wider integers may be among them.
+  bool fits = out.dtype == DType::i32 || out.dtype == DType::i8 || out.dtype == DType::u8;
   for (const Tensor* t : operands) {
-    if (!is_float(t->dtype) && t->dtype != DType::i32 && t->dtype != DType::boolean) {
-      return op.fail("{} is {}, but only float32, float16, int32 and bool are computed with", t->arg, t->dtype);
-    }
+    if (size_of(t->dtype) > 4) return op.fail("{} is {}, which is not computed with", t->arg, t->dtype);
     any_float |= is_float(t->dtype);
     all_bool &= t->dtype == DType::boolean;
+    fits &= out.dtype == DType::i32 || t->dtype == out.dtype || t->dtype == DType::boolean;
   }
   const auto refuse = [&] {
     const Tensor& first = **operands.begin();
@@ -25,13 +26,13 @@ Result<bool> on_ints(const Lowering& op, std::initializer_list<const Tensor*> op
   switch (gives) {
     case Gives::numbers:
       if (is_float(out.dtype)) return false;
-      if (out.dtype != DType::i32 || any_float || expression.on_ints.empty()) return refuse();
+      if (!fits || any_float || expression.on_ints.empty()) return refuse();
       return true;
     case Gives::truth:
       if (out.dtype != DType::boolean) return op.fail("the output must be bool, but it is {}", out.dtype);
       return !any_float && !expression.on_ints.empty();
     case Gives::bits:
-      if (any_float || (out.dtype != DType::i32 && (out.dtype != DType::boolean || !all_bool))) return refuse();
+      if (any_float || (!fits && (out.dtype != DType::boolean || !all_bool))) return refuse();
       return true;
   }
   return true;

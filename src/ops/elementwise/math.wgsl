@@ -37,13 +37,15 @@ fn hyperbolic_tangent(v: vec4<f32>) -> vec4<f32> {
 }
 
 // v * P(X <= v) for a normal X, as max(v, 0) - |v| * P(X > |v|). The tail is exp(-v² / 2) times a polynomial in
-// 1 / (1 + 0.4 |v|), fitted for the least error of the product: 1e-8 before rounding. WGSL has no erf.
+// 1 / (1 + 0.4 |v|), fitted for the least error of the product: 1e-8 before rounding. WGSL has no erf. As a product, it is
+// NaN for minus infinity.
 fn gelu(v: vec4<f32>) -> vec4<f32> {
   let x = min(abs(v), vec4<f32>(16.0));
   let t = 1.0 / (1.0 + 0.4 * x);
   let p = 0.156599209 +
     t * (0.189489841 + t * (0.0109172352 + t * (0.34294346 + t * (-0.256963998 + t * 0.0570144318))));
-  return max(v, vec4<f32>()) - x * exp(-0.5 * x * x) * t * p;
+  let found = max(v, vec4<f32>()) - x * exp(-0.5 * x * x) * t * p;
+  return select(found, from_bits(0x7fc00000u), v < vec4<f32>(-FINITE));
 }
 
 fn gelu_by_tanh(v: vec4<f32>) -> vec4<f32> {

@@ -82,7 +82,7 @@ Status hardtanh(Lowering& op, const Tensor& self, const Number& min, const Numbe
 
 Status pow_scalar(Lowering& op, const Tensor& self, const Number& exponent, Out& out) {
   if (exponent.is_live) return op.fail("exponent must be a number that the program fixes, but it is a SymInt");
-  if (out.dtype == DType::i32 && (exponent.value < 0 || !exponent.is_integer)) {
+  if (!is_float(out.dtype) && (exponent.value < 0 || !exponent.is_integer)) {
     return op.fail("exponent must be a whole number of at least 0 for integers, but it is {}", exponent.value);
   }
   if (exponent.value == 0) {  // also of NaN

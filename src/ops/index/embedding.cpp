@@ -61,21 +61,25 @@ Status check_q4(const Lowering& op, const Tensor& weight, const Tensor& scales, 
   return {};
 }
 
-Status embedding_q4gsw(Lowering& op, const Table& weight, const Float<Table>& scales, std::int64_t group_size,
-                       const Ids& ids, bool is_linear, Float<Out>& out) {
+/// `zeros` has a zero point for each scale; without them they are 0.
+Status look_up_q4(Lowering& op, const Table& weight, const Table& scales, const Table* zeros, std::int64_t group_size,
+                  const Ids& ids, bool is_linear, Out& out) {
   TRY(check_q4(op, weight, scales, group_size));
   const Shape table{weight.shape[0], 2 * weight.shape[1]};
   TRY(set_shape(op, ids, table, out));
   const auto are_whole = [&](std::int64_t count) { return table[1] % count == 0 && group_size % count == 0; };
   const bool varies = op.varies({&weight});
-  const auto& variant =
-      op.choose(kUnpackChoice, Facts{}.trait(kWords, are_whole(8), varies).trait(kWords4, are_whole(32), varies));
+  Facts facts;
+  if (!zeros) facts.trait(kWords, are_whole(8), varies).trait(kWords4, are_whole(32), varies);
+  const auto& variant = op.choose(kUnpackChoice, facts);
   const std::uint32_t words = variant.tile.columns;
   const bool is_any = variant.shader == &wgsl::embedding_q4gsw_any;
   const bool checks = op.check_on_device(ids, table[0]);
-  const bool is_partial = op.is_sharded(weight) || op.is_sharded(scales);
-  return op.for_each_row_range(table[0], {&weight, &scales}, [&](const RowRange& range) {
+  const Table& zero_table = zeros ? *zeros : scales;
+  const bool is_partial = op.is_sharded(weight) || op.is_sharded(scales) || op.is_sharded(zero_table);
+  return op.for_each_row_range(table[0], {&weight, &scales, &zero_table}, [&](const RowRange& range) {
     auto params = params_of(op, ids, table, range);
+    params.zeros_first = narrow(range.shards[2].row_begin);
     params.groups = narrow(scales.shape[1]);
     params.group_size = narrow(group_size);
     Kernel kernel{
@@ -88,6 +92,8 @@ Status embedding_q4gsw(Lowering& op, const Table& weight, const Float<Table>& sc
     if (checks) kernel.bind.push_back(Lowering::fault());
     if (is_any) {
       kernel.overrides.push_back({"PARTIAL", flag(is_partial)});
+      kernel.slots.push_back({"zeros", zeros ? wgsl::zero_points : wgsl::no_zero_points});
+      if (zeros) kernel.bind.push_back(op.read("zeros", *zeros, range.shards[2]));
     } else {
       kernel.overrides.push_back({"WORDS", static_cast<double>(words)});
       kernel.slots.push_back({"words", words == 4 ? wgsl::four_words : wgsl::one_word});
@@ -96,17 +102,26 @@ Status embedding_q4gsw(Lowering& op, const Table& weight, const Float<Table>& sc
   });
 }
 
+Status embedding_q4gsw(Lowering& op, const Table& weight, const Float<Table>& scales, std::int64_t group_size,
+                       const Ids& ids, bool is_linear, Float<Out>& out) {
+  return look_up_q4(op, weight, scales, nullptr, group_size, ids, is_linear, out);
+}
+
 /// The exporter's own op, which it leaves in programs whose width is no multiple of 32.
-Status embedding_4bit(Lowering& op, const Table& weight, const Float<Table>& scales, const std::optional<Tensor>& zeros,
+Status embedding_4bit(Lowering& op, const Table& weight, const Float<Table>& scales, const std::optional<Table>& zeros,
                       std::int64_t low, std::int64_t high, const Ids& ids, Ignored, Float<Out>& out) {
-  if (zeros) return op.fail("weight_zero_points must be absent, but it has shape {}", zeros->shape);
   if (low != -8 || high != 7) return op.fail("quant_min and quant_max must be -8 and 7, but are {} and {}", low, high);
-  Float<Table> by_group = scales;
+  Table by_group = scales;
   if (scales.rank() == 1) by_group.shape.push_back(1);
   if (weight.rank() != 2 || by_group.rank() != 2 || by_group.shape[1] == 0) {
     return op.fail("weight and weight_scales have shapes {} and {}, but need 2 dimensions", weight.shape, scales.shape);
   }
-  return embedding_q4gsw(op, weight, by_group, 2 * weight.shape[1] / by_group.shape[1], ids, false, out);
+  // Of a row's only group they may lack the dimension.
+  if (zeros && (zeros->rank() == 0 || zeros->shape[0] != by_group.shape[0] || zeros->numel() != by_group.numel())) {
+    return op.fail("weight_zero_points has shape {}, but weight_scales has {}", zeros->shape, scales.shape);
+  }
+  return look_up_q4(op, weight, by_group, zeros ? &*zeros : nullptr, 2 * weight.shape[1] / by_group.shape[1], ids,
+                    false, out);
 }
 
 Status embedding(Lowering& op, const Table& weight, const Ids& ids, Ignored, Ignored, Ignored, Out& out) {
@@ -133,7 +148,7 @@ constexpr Op kEmbeddingOps[] = {
     op<embedding_4bit>(
         "quantized_decomposed.embedding_4bit.dtype",
         "weight, weight_scales, weight_zero_points, weight_quant_min, weight_quant_max, indices, dtype -> out",
-        "without zero points"),
+        "with and without zero points"),
     op<embedding>("aten.embedding.default", "weight, indices, padding_idx, scale_grad_by_freq, sparse -> out",
                   "any rank of ids; tables of any size"),
 };

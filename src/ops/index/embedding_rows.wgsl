@@ -9,6 +9,7 @@ struct Params {
   node: u32,
   weight_first: u32,  // the row that each buffer begins with
   scales_first: u32,
+  zeros_first: u32,
   groups: u32,        // scales in a row
   group_size: u32,    // elements that share a scale
 }

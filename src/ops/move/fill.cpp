@@ -13,10 +13,11 @@ float as_float(double value, DType dtype) {
   return is_endless ? std::copysign(HUGE_VALF, static_cast<float>(value)) : static_cast<float>(value);
 }
 
-Result<std::int32_t> as_int(const Lowering& op, const Number& number) {
+Result<std::int32_t> as_int(const Lowering& op, const Number& number, DType dtype) {
   const double whole = std::trunc(number.value);
-  const bool fits = whole >= -2147483648.0 && whole <= 2147483647.0;  // a NaN does not
-  if (!fits) return op.fail("cannot make an int32 of {}", number.value);
+  const double most = dtype == DType::i32 ? 2147483647 : dtype == DType::i8 ? 127 : 255;
+  const bool fits = whole >= (dtype == DType::u8 ? 0 : -most - 1) && whole <= most;  // a NaN does not
+  if (!fits) return op.fail("cannot make {} of {}", dtype, number.value);
   return static_cast<std::int32_t>(whole);
 }
 
@@ -37,13 +38,13 @@ Status fill(Lowering& op, const Out& out, const Number& start, const Number& ste
   if (is_float(out.dtype)) {
     params.start = as_float(start.value, out.dtype);
     params.step = as_float(step.value, out.dtype);
-  } else if (out.dtype == DType::i32) {
-    TRY_ASSIGN(params.start_int, as_int(op, start));
-    TRY_ASSIGN(params.step_int, as_int(op, step));
+  } else if (size_of(out.dtype) > 4) {
+    return op.fail("the output is {}, which is not computed with", out.dtype);
   } else if (out.dtype == DType::boolean) {
     params.start_int = start.value != 0 ? 1 : 0;
   } else {
-    return op.fail("the output must be float32, float16, int32 or bool, but it is {}", out.dtype);
+    TRY_ASSIGN(params.start_int, as_int(op, start, out.dtype));
+    TRY_ASSIGN(params.step_int, as_int(op, step, DType::i32));
   }
   return op.dispatch({.shader = wgsl::fill,
                       .bind = {op.write("result", out)},
@@ -82,8 +83,8 @@ Status scalar_tensor(Lowering& op, const Number& value, Ignored, Ignored, Ignore
 
 Status arange(Lowering& op, const Number& start, const Number& end, const Number& step, Ignored, Ignored, Ignored,
               Ignored, Out& out) {
-  if (out.dtype == DType::i32 && !(start.is_integer && step.is_integer)) {
-    return op.fail("the output is int32, but start is {} and step is {}", start.value, step.value);
+  if (!is_float(out.dtype) && !(start.is_integer && step.is_integer)) {
+    return op.fail("the output is {}, but start is {} and step is {}", out.dtype, start.value, step.value);
   }
   const double count = std::ceil((end.value - start.value) / step.value);
   const bool can_count = step.value != 0 && count >= 0 && count <= 4294967295.0;  // not where any is NaN
