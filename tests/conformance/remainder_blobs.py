@@ -75,6 +75,29 @@ def remainders_between_other_ops(rng):
 
 
 @built
+def kinds_of_numbers(rng):
+    a = np.array([0, -0.0, 1e-30, -3, 7.5, math.inf, -math.inf, math.nan, 3e38], np.float32)
+    n = small(rng, 3, 5)
+    p = Program(a, a.astype(np.float16), n)
+    for index, array in enumerate((a, a.astype(np.float16), n)):
+        p.op("aten.isnan.default", [index], np.isnan(array))
+        p.op("aten.isinf.default", [index], np.isinf(array))
+    return p.done()
+
+
+@built
+def functions_of_exponentials(rng):
+    x = np.concatenate([[0, 1e-6, -1e-3, 0.3, 88, -88, 100, math.inf, -math.inf, math.nan], floats(rng, 45)])
+    x = x.astype(np.float32)
+    p = Program(x)
+    with np.errstate(over="ignore"):
+        p.op("aten.sinh.default", [0], np.sinh(x.astype(np.float64)).astype(np.float32))
+        p.op("aten.cosh.default", [0], np.cosh(x.astype(np.float64)).astype(np.float32))
+    p.op("aten.erf.default", [0], np.array([math.erf(v) for v in x], np.float32))
+    return p.done(1e-5)
+
+
+@built
 def any_of_lines(rng):
     """Of all types and over every dimension, of lines long and empty: nothing is true in those."""
     kinds = {"float32": floats, "float16": floats, "int32": small, "bool": booleans, "uint8": booleans}

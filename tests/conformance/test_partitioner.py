@@ -66,6 +66,8 @@ def test_forms_that_the_stock_partitioner_refuses(tmp_path):
             n.any(0, keepdim=True),
             (x > -9).all(),
             x.unsqueeze(0).unsqueeze(0).softmax(2),
+            torch.isnan(x / x.relu()) | torch.isinf(1 / x.relu()),
+            torch.erf(x) + torch.sinh(x) * torch.cosh(x),
         )
 
     inputs = (*tensors((3, 4, 5)), torch.arange(-5, 7, dtype=torch.int32).reshape(3, 4))

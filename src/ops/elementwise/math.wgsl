@@ -36,15 +36,39 @@ fn hyperbolic_tangent(v: vec4<f32>) -> vec4<f32> {
   return select(far, near, abs(v) < vec4<f32>(0.25));
 }
 
-// v * P(X <= v) for a normal X, as max(v, 0) - |v| * P(X > |v|). The tail is exp(-v² / 2) times a polynomial in
-// 1 / (1 + 0.4 |v|), fitted for the least error of the product: 1e-8 before rounding. WGSL has no erf. As a product, it is
-// NaN for minus infinity.
-fn gelu(v: vec4<f32>) -> vec4<f32> {
-  let x = min(abs(v), vec4<f32>(16.0));
+// Half of it squared is exp(|v|) / 2, also where exp(|v|) is too large.
+fn hyperbolic_sine(v: vec4<f32>) -> vec4<f32> {
+  let e = exp(0.5 * abs(v));
+  let u = v * v;
+  let near = v + v * u * (0.166666667 + u * (0.00833333333 + u * 0.000198412698));
+  return select(sign(v) * (0.5 * e * e - 0.5 / e / e), near, abs(v) < vec4<f32>(0.5));
+}
+
+fn hyperbolic_cosine(v: vec4<f32>) -> vec4<f32> {
+  let e = exp(0.5 * abs(v));
+  return 0.5 * e * e + 0.5 / e / e;
+}
+
+// P(X > x) for a normal X and 0 <= x <= 16: exp(-x² / 2) times a polynomial in 1 / (1 + 0.4 x), fitted for the least error
+// of x * P: 1e-8 before rounding. WGSL has no erf.
+fn normal_tail(x: vec4<f32>) -> vec4<f32> {
   let t = 1.0 / (1.0 + 0.4 * x);
   let p = 0.156599209 +
     t * (0.189489841 + t * (0.0109172352 + t * (0.34294346 + t * (-0.256963998 + t * 0.0570144318))));
-  let found = max(v, vec4<f32>()) - x * exp(-0.5 * x * x) * t * p;
+  return exp(-0.5 * x * x) * t * p;
+}
+
+fn error_function(v: vec4<f32>) -> vec4<f32> {
+  let u = min(v * v, vec4<f32>(1.0));
+  let near = v * (1.12837917 + u * (-0.376126389 + u * (0.112837917 + u * (-0.0268661706 + u * 0.00522397762))));
+  let far = sign(v) * (1.0 - 2.0 * normal_tail(min(1.41421356 * abs(v), vec4<f32>(16.0))));
+  return select(far, near, abs(v) < vec4<f32>(0.25));
+}
+
+// v * P(X <= v), as max(v, 0) - |v| * P(X > |v|). As a product, it is NaN for minus infinity.
+fn gelu(v: vec4<f32>) -> vec4<f32> {
+  let x = min(abs(v), vec4<f32>(16.0));
+  let found = max(v, vec4<f32>()) - x * normal_tail(x);
   return select(found, from_bits(0x7fc00000u), v < vec4<f32>(-FINITE));
 }
 

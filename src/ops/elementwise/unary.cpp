@@ -97,10 +97,11 @@ Status bitwise_not(Lowering& op, const Tensor& self, Out& out) {
   return unary(op, self, out, {"", out.dtype == DType::boolean ? "1 - v" : "~v"}, Gives::bits);
 }
 
-Status logical_not(Lowering& op, const Tensor& self, Out& out) {
-  constexpr std::string_view kIsZero = "vec4<i32>(v == vec4<T>())";
-  return unary(op, self, out, {kIsZero, kIsZero}, Gives::truth);
+Status truth_of(Lowering& op, const Tensor& self, Out& out) {
+  return unary(op, self, out, op.op().expression, Gives::truth);
 }
+
+constexpr std::string_view kIsZero = "vec4<i32>(v == vec4<T>())";
 
 constexpr Op kUnaryOps[] = {
     elementwise<of_numbers>("aten.abs.default", "self -> out", {"abs(v)", "abs(v)"}),
@@ -124,6 +125,9 @@ constexpr Op kUnaryOps[] = {
     elementwise<of_numbers>("aten.sin.default", "self -> out", {"sine(v, 0)", "", &wgsl::math}),
     elementwise<of_numbers>("aten.cos.default", "self -> out", {"sine(v, 1)", "", &wgsl::math}),
     elementwise<of_numbers>("aten.tan.default", "self -> out", {"sine(v, 0) / sine(v, 1)", "", &wgsl::math}),
+    elementwise<of_numbers>("aten.sinh.default", "self -> out", {"hyperbolic_sine(v)", "", &wgsl::math}),
+    elementwise<of_numbers>("aten.cosh.default", "self -> out", {"hyperbolic_cosine(v)", "", &wgsl::math}),
+    elementwise<of_numbers>("aten.erf.default", "self -> out", {"error_function(v)", "", &wgsl::math}, "within 1e-6"),
     elementwise<of_numbers>("aten.sigmoid.default", "self -> out", {"sigmoid(v)", "", &wgsl::math}),
     elementwise<of_numbers>("aten.tanh.default", "self -> out", {"hyperbolic_tangent(v)", "", &wgsl::math}),
     elementwise<of_numbers>("aten.hardsigmoid.default", "self -> out",
@@ -140,7 +144,12 @@ constexpr Op kUnaryOps[] = {
     elementwise<pow_scalar>("aten.pow.Tensor_Scalar", "self, exponent -> out", {},
                             "whole exponents of negative numbers"),
     op<bitwise_not>("aten.bitwise_not.default", "self -> out"),
-    op<logical_not>("aten.logical_not.default", "self -> out"),
+    elementwise<truth_of>("aten.logical_not.default", "self -> out", {kIsZero, kIsZero}),
+    // By their bits: compilers may take it that there are no such numbers.
+    elementwise<truth_of>("aten.isnan.default", "self -> out",
+                          {"vec4<i32>((bitcast<vec4<u32>>(v) << vec4(1u)) > vec4(0xff000000u))", "vec4<i32>()"}),
+    elementwise<truth_of>("aten.isinf.default", "self -> out",
+                          {"vec4<i32>((bitcast<vec4<u32>>(v) << vec4(1u)) == vec4(0xff000000u))", "vec4<i32>()"}),
 };
 
 }  // namespace
