@@ -6,6 +6,7 @@
 
 #include "ops/registry.hpp"
 #include "plan/plan.hpp"
+#include "program/checks.hpp"
 
 namespace nibble {
 namespace {
@@ -84,11 +85,12 @@ struct NodeReader {
       if (!dim.is_number_unsigned() || !is_int(dim) || !tensor.shape.push_back(dim.get<std::int64_t>()))
         return not_a_node(json);
     }
-    const auto bytes = Size::bytes(tensor.shape, tensor.dtype);
-    if (!bytes.fits(kMostBytes)) return fail(ErrorCode::unsupported, "a tensor of shape {} is too large", tensor.shape);
+    const auto bytes = tensor_bytes(tensor.shape, tensor.dtype, "a tensor");
+    if (!bytes || *bytes > kMostBytes)
+      return fail(ErrorCode::unsupported, "a tensor of shape {} is too large", tensor.shape);
     if (json.value("constant", Json()) == true) {
       tensor.constant = static_cast<std::int32_t>(graph.constants.size());
-      graph.constants.push_back({bytes.unchecked(), {}, 0, true});
+      graph.constants.push_back({*bytes, {}, 0, true});
     }
     return add(tensor);
   }

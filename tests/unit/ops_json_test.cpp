@@ -45,6 +45,9 @@ TEST(OpsJson, a_constant_without_end_is_refused) {
   EXPECT_EQ(refusal(R"({"op": "aten.neg.default", "arguments": [{"dtype": "float32", "constant": true,
                         "shape": [4294967295, 4, 16, 1048576]}], "out": {"dtype": "float32", "shape": [1]}})"),
             "a tensor of shape [4294967295, 4, 16, 1048576] is too large");
+  EXPECT_EQ(refusal(R"({"op": "aten.neg.default", "arguments": [{"dtype": "float32",
+                        "shape": [4294967296, 4294967296, 0]}], "out": {"dtype": "float32", "shape": [1]}})"),
+            "a tensor of shape [4294967296, 4294967296, 0] is too large");
 }
 
 // Programs may have the nodes that rewrites make.
