@@ -6,6 +6,7 @@
 
 #include "ops/registry.hpp"
 #include "plan/plan.hpp"
+#include "program/checks.hpp"
 
 namespace nibble {
 namespace {
@@ -26,9 +27,32 @@ Json to_json(std::string_view family, const Op& op) {
   return {{"name", op.name()}, {"family", family}, {"arguments", std::move(args)}, {"notes", op.notes.text}};
 }
 
+// Limits that keep reading and planning quick. Tensors of a node are no deeper than lists of lists.
+constexpr int kMostDepth = 16;
+constexpr std::uint64_t kMostBytes = 1ULL << 40;
+constexpr std::size_t kMostQuoted = 300;
+
 std::unexpected<Error> not_a_node(const Json& json) {
-  return fail(ErrorCode::invalid_argument, "{} describes no node, argument or tensor",
-              json.dump(-1, ' ', false, Json::error_handler_t::replace));
+  auto text = json.dump(-1, ' ', true, Json::error_handler_t::replace);
+  if (text.size() > kMostQuoted) text.replace(kMostQuoted, std::string::npos, "...");
+  return fail(ErrorCode::invalid_argument, "{} describes no node, argument or tensor", text);
+}
+
+/// Numbers beyond 63 bits are none.
+bool is_int(const Json& json) {
+  return json.is_number_integer() && (!json.is_number_unsigned() || json.get<std::uint64_t>() <= INT64_MAX);
+}
+
+Result<Json> parse(std::string_view text) {
+  bool is_deep = false;
+  const auto look = [&](int depth, Json::parse_event_t, const Json&) {
+    is_deep = is_deep || depth > kMostDepth;
+    return !is_deep;
+  };
+  Json json = Json::parse(text, look, false);
+  if (is_deep) return fail(ErrorCode::invalid_argument, "the node has lists in lists, deeper than {}", kMostDepth);
+  if (json.is_discarded()) return fail(ErrorCode::invalid_argument, "the node is no JSON");
+  return json;
 }
 
 /// Reads the graph of one node. What has no bytes is an input; no constant's bytes are needed to plan.
@@ -58,20 +82,22 @@ struct NodeReader {
     TensorValue tensor{*dtype, *dtype, {}};
     tensor.fixed = json.value("fixed", Json()) == true;
     for (const auto& dim : dims) {
-      if (!dim.is_number_unsigned() || !tensor.shape.push_back(dim.get<std::int64_t>())) return not_a_node(json);
+      if (!dim.is_number_unsigned() || !is_int(dim) || !tensor.shape.push_back(dim.get<std::int64_t>()))
+        return not_a_node(json);
     }
-    const auto bytes = Size::bytes(tensor.shape, tensor.dtype);
-    if (!bytes.valid()) return fail(ErrorCode::unsupported, "a tensor of shape {} is too large", tensor.shape);
+    const auto bytes = tensor_bytes(tensor.shape, tensor.dtype, "a tensor");
+    if (!bytes || *bytes > kMostBytes)
+      return fail(ErrorCode::unsupported, "a tensor of shape {} is too large", tensor.shape);
     if (json.value("constant", Json()) == true) {
       tensor.constant = static_cast<std::int32_t>(graph.constants.size());
-      graph.constants.push_back({bytes.unchecked(), {}, 0, true});
+      graph.constants.push_back({*bytes, {}, 0, true});
     }
     return add(tensor);
   }
 
   /// A list as the exporter writes it.
   Result<ValueId> list(const Json& json) {
-    if (std::ranges::all_of(json, &Json::is_number_integer)) return add(json.get<IntList>());
+    if (std::ranges::all_of(json, is_int)) return add(json.get<IntList>());
     if (std::ranges::all_of(json, &Json::is_boolean)) return add(json.get<BoolList>());
     if (std::ranges::all_of(json, &Json::is_number)) return add(json.get<DoubleList>());
     ValueList list;
@@ -85,7 +111,7 @@ struct NodeReader {
   Result<ValueId> value(const Json& json) {
     if (json.is_null()) return add(Null{});
     if (json.is_boolean()) return add(json.get<bool>());
-    if (json.is_number_integer()) return add(json.get<std::int64_t>());
+    if (is_int(json)) return add(json.get<std::int64_t>());
     if (json.is_number()) return add(json.get<double>());
     if (json.is_string()) return add(json.get<std::string>());
     if (json.is_array()) return list(json);
@@ -122,7 +148,8 @@ Json ops_json() {
 
 Status check_node(std::string_view json) {
   NodeReader reader;
-  TRY(reader.node(Json::parse(json, nullptr, false)));
+  TRY_ASSIGN(const auto node, parse(json));
+  TRY(reader.node(node));
   // How large a buffer may be is the device's affair.
   DeviceProfile profile;
   profile.limits.max_buffer_size = std::numeric_limits<std::uint32_t>::max();

@@ -24,7 +24,11 @@ Status Lowering::run() {
   if (error_) return std::unexpected(*std::exchange(error_, std::nullopt));
   const auto& storage = planned_.storage;
   if (storage.needs_twin[node_] == 0) return {};
-  const auto out = whole().out();
+  const auto& values = planned_.graph.values;
+  auto out = whole().out();
+  if (const auto* list = std::get_if<ValueList>(&values[out])) {
+    out = *std::ranges::find_if(list->items, [&](ValueId v) { return std::holds_alternative<TensorValue>(values[v]); });
+  }
   return copy_words(*this, {BufferRef::Kind::twin}, {BufferRef::Kind::entry, storage.entry_of[out]},
                     Size::bytes(live_.shapes[out], planned_.graph.tensor(out)->dtype).unchecked());
 }

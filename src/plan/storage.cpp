@@ -26,7 +26,7 @@ class Analysis {
     find_loading_entries();
     measure_lifetimes();
     TRY(split_constants(largest_buffer(limits), options.max_shard_bytes / 16 * 16));
-    find_twins();
+    TRY(find_twins());
     return std::move(storage_);
   }
 
@@ -241,16 +241,33 @@ class Analysis {
     return {};
   }
 
-  void find_twins() {
+  /// One result may go through a second buffer. State, and results of which there are several, are written in place.
+  Status check_apart(const Node& node) const {
+    Status status;
+    for_each_operand(graph_, node, [&](ValueId to, const Arg& result) {
+      if (!is_output(result.role) && result.role != Role::state) return;
+      for_each_operand(graph_, node, [&](ValueId from, const Arg& arg) {
+        if (is_output(arg.role) || arg.role == Role::state || result.role == Role::view) return;
+        if (!storage_.same(from, to)) return;
+        status = fail(ErrorCode::unsupported, "{}: {} has the memory of {}, which is read while it is written",
+                      node.name(), result.name, arg.name);
+      });
+    });
+    return status;
+  }
+
+  Status find_twins() {
     storage_.needs_twin.assign(graph_.nodes.size(), 0);
     storage_.scratch_bytes.assign(graph_.nodes.size(), 0);
     for (std::int32_t n = 0; n < node_count(); ++n) {
       const auto& signature = *graph_.nodes[n].signature;
+      if (signature.mutates() || operands_[n].outputs.size() != 1) TRY(check_apart(graph_.nodes[n]));
       if (signature.has(Role::view) || signature.mutates() || operands_[n].outputs.size() != 1) continue;
       for (auto in : operands_[n].inputs) {
         if (storage_.same(in, operands_[n].outputs.front())) storage_.needs_twin[n] = 1;
       }
     }
+    return {};
   }
 
   const Graph& graph_;

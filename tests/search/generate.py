@@ -55,7 +55,7 @@ def _add_node(d: Draw) -> None:
     results, _ = compute(node, d.values[0])
     made = len(results) - len(changed(node))
     node.outs = [d.name("v") for _ in range(made)]
-    node.listed = made > 1
+    node.listed = made > 1 or entry.lists
     trial = [dict(values) for values in d.values]
     for values in trial:
         apply(node, values)

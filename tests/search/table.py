@@ -47,6 +47,8 @@ class Entry:
     exact: bool = True
     # Whether the eager form takes the dtype of its results as `to`.
     takes_dtype: bool = False
+    # Whether its results are a list even if there is one.
+    lists: bool = False
 
 
 TABLE: dict[str, Entry] = {}

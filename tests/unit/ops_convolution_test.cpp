@@ -19,10 +19,10 @@ GraphBuilder filter(Shape weight, std::int64_t groups) {
 }
 
 TEST(Convolution, filter_in_no_groups_is_refused) {
-  EXPECT_MENTIONS(error_of(filter({4, 2, 3}, 0)), "no filter in 0 groups");
-  EXPECT_MENTIONS(error_of(filter({4, 2, 3}, 3)), "no filter in 3 groups");
-  EXPECT_MENTIONS(error_of(filter({4, 2}, 1)), "no filter in 1 groups");
-  EXPECT_MENTIONS(error_of(filter({}, 1)), "no filter in 1 groups");
+  EXPECT_MENTIONS(error_of(filter({4, 2, 3}, 0)), "no filters in 0 groups");
+  EXPECT_MENTIONS(error_of(filter({4, 2, 3}, 3)), "no filters in 3 groups");
+  EXPECT_MENTIONS(error_of(filter({4, 2}, 1)), "no filters in 1 groups");
+  EXPECT_MENTIONS(error_of(filter({}, 1)), "no filters in 1 groups");
 }
 
 TEST(Convolution, norm_is_folded_into_channels) {

@@ -176,7 +176,7 @@ Status convolution(Lowering& op, const Float<Tensor>& input, const Float<Tensor>
 /// Rearranges a weight: a row for each output channel, with the channels of a tap together.
 Status filter(Lowering& op, const Float<Tensor>& weight, bool transposed, std::int64_t groups, Float<Out>& out) {
   if (weight.rank() < 3 || groups < 1 || weight.shape[0] % groups != 0) {
-    return op.fail("weight has shape {}, which is no filter in {} groups", weight.shape, groups);
+    return op.fail("weight has shape {}, which has no filters in {} groups", weight.shape, groups);
   }
   const auto rows = weight.shape[0];
   std::int64_t taps = 1;
@@ -211,12 +211,14 @@ Status filtered(Lowering& op, const Float<Tensor>& input, const Float<Tensor>& w
   TRY_ASSIGN(auto f,
              read_filter(op, input, kernel,
                          {stride, padding, dilation, transposed, output_padding, groups, output_min, output_max}));
-  f.columns = weight.shape[0];
   f.is_rearranged = true;
+  const auto width = Size::from_signed(f.taps()) * Size::from_signed(f.padded_channels());
   // The rewrite compared the weight with the largest input: channels that are missing in a call are none of its.
-  if (weight.rank() != 2 || weight.shape[1] != f.taps() * f.padded_channels() || input.shape[1] != op.bound(input)[1]) {
+  if (weight.rank() != 2 || weight.shape[0] % groups != 0 || !width.valid() ||
+      Size::from_signed(weight.shape[1]).unchecked() != width.unchecked() || input.shape[1] != op.bound(input)[1]) {
     return op.fail("weight does not fit an input of shape {} in {} groups", input.shape, groups);
   }
+  f.columns = weight.shape[0];
   return convolve(op, input, weight, bias, f, out);
 }
 

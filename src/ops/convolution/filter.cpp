@@ -1,5 +1,7 @@
 #include "ops/convolution/filter.hpp"
 
+#include <algorithm>
+
 #include "ops/product/product.hpp"
 
 namespace nibble::ops {
@@ -48,7 +50,7 @@ Result<Filter> read_filter(const Lowering& op, const Tensor& input, const Shape&
     return op.fail("input has shape {}, but it must have 3 or 4 dimensions, two more than the filter's {}", input.shape,
                    count);
   }
-  if (f.groups < 1 || input.shape[1] % f.groups != 0) {
+  if (f.groups < 1 || f.groups > std::max<std::int64_t>(1, input.shape[1]) || input.shape[1] % f.groups != 0) {
     return op.fail("groups is {}, which does not divide the input's {} channels", f.groups, input.shape[1]);
   }
   f.channels = input.shape[1] / f.groups;
