@@ -57,7 +57,6 @@ Status fold_norm(Lowering& op, const Float<Tensor>& source, const std::optional<
                  const Float<Tensor>& variance, const Number& eps, bool transposed, Float<Out>& out) {
   if (source.rank() == 0) return op.fail("source is a scalar, but it must have channels");
   TRY(op.set_shape(out, source.shape));
-  if (source.rank() == 0) return op.fail("source is a scalar, which has no channels");
   const std::size_t axis = transposed && source.rank() > 1 ? 1 : 0;
   const Shader& statistics = mean ? wgsl::channel_statistics : wgsl::channel_variances;
   return normalize(op, source, {given(weight), given(bias), given(mean), &variance}, eps, out,
