@@ -77,7 +77,8 @@ std::string profile_to_json(const DeviceProfile& profile) {
 }
 
 Result<DeviceProfile> profile_from_json(std::string_view text) {
-  const Json json = Json::parse(text, nullptr, false);
+  const Json parsed = Json::parse(text, nullptr, false);
+  const Json& json = parsed.is_array() && parsed.size() == 1 ? parsed.front() : parsed;
   if (!json.is_object()) return fail(ErrorCode::invalid_argument, "the device profile is not a JSON object");
   DeviceProfile profile;
   Limits& limits = profile.limits;

@@ -11,7 +11,8 @@ namespace nibble {
 
 std::string profile_to_json(const DeviceProfile& profile);
 
-/// Every field that profile_to_json() writes must be there; others are ignored.
+/// Every field that profile_to_json() writes must be there; others are ignored. It may be in a list of just one, which
+/// `nibble devices --json` prints where there is one adapter.
 Result<DeviceProfile> profile_from_json(std::string_view text);
 
 }  // namespace nibble

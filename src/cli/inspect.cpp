@@ -10,16 +10,12 @@
 namespace nibble::cli {
 namespace {
 
-/// One profile, or a list of just one (what `nibble devices --json` prints where there is one adapter).
 Result<DeviceProfile> read_profile(const std::string& path) {
   TRY_ASSIGN(const MappedFile file, MappedFile::open(path));
-  std::string text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
+  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
   const auto json = nlohmann::ordered_json::parse(text, nullptr, false);
-  if (json.is_array()) {
-    if (json.size() != 1) {
-      return fail(ErrorCode::invalid_argument, "{} holds {} device profiles, but one is wanted", path, json.size());
-    }
-    text = json.front().dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  if (json.is_array() && json.size() != 1) {
+    return fail(ErrorCode::invalid_argument, "{} holds {} device profiles, but one is wanted", path, json.size());
   }
   auto profile = profile_from_json(text);
   if (!profile) return fail(profile.error().code, "{}: {}", path, profile.error().message);

@@ -109,8 +109,9 @@ def test_inspect_plans_for_a_device_that_is_not_here(tmp_path):
     assert "2 device profiles" in fail("inspect", path, "--device-profile", file, env=NO_GPU)
     file.write_text(json.dumps({**profile, "max_buffer_size": "big"}))
     assert "max_buffer_size" in fail("inspect", path, "--device-profile", file, env=NO_GPU)
-    file.write_text("{")
-    fail("inspect", path, "--device-profile", file, env=NO_GPU)
+    for text in ("{", "[" * 100000 + "]" * 100000):
+        file.write_text(text)
+        assert "not a JSON object" in fail("inspect", path, "--device-profile", file, env=NO_GPU)
 
 
 def test_inspect_tells_what_a_session_keeps():

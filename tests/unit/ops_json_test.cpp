@@ -68,5 +68,12 @@ TEST(OpsJson, filters_need_groups_that_divide) {
             "nibble.convolution: weight does not fit an input of shape [1, 4, 5, 5] in 2 groups");
 }
 
+TEST(OpsJson, a_block_of_any_size_divides_nothing) {
+  EXPECT_EQ(refusal(R"({"op": "torchao.dequantize_affine.default", "arguments": [{"dtype": "int8", "shape": [0, 4]},
+                        [4611686018427387904, 4], {"dtype": "float32", "shape": [0]}, null, null, -128, 127, null],
+                        "out": {"dtype": "float32", "shape": [0, 4]}})"),
+            "");
+}
+
 }  // namespace
 }  // namespace nibble

@@ -42,10 +42,10 @@ Result<Blocks> blocks_of(const Lowering& op, const Tensor& input, const LiveInts
     b.counts.push_back(is_whole ? 1 : size / block);
     // A block that is given as a SymInt is a whole dimension.
     const auto most = op.bound(input)[i];
-    b.most_sizes.push_back(block_size.is_live(i) ? most : block);
+    b.most_sizes.push_back(block_size.is_live(i) ? most : std::min(block, most));
     b.most_counts.push_back(block_size.is_live(i) || most == 0 ? 1 : (most - 1) / std::max<std::int64_t>(1, block) + 1);
     add(b.counts[i], false);
-    add(block, true);
+    add(std::min(block, size), true);
   }
   if (!fits) return op.fail("{} of shape {} is cut in more dimensions than {}", input.arg, input.shape, b.view.rank());
   return b;
