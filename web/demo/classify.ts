@@ -1,7 +1,17 @@
 // The page that says what is in a picture: from a file, by dropping or pasting one, or from the camera.
 
-import { load, NibbleError, open, type Device, type Model, type Progress } from "nibble";
-import { adviceFor } from "./advice.js";
+import { load, open, type Device, type Model } from "nibble";
+import {
+  element,
+  fetchFile,
+  make,
+  makeHit,
+  retryButton,
+  showDevice,
+  showFailure,
+  showOpening,
+  showProgress,
+} from "./page.js";
 import { prepare, SIZE } from "./pictures.js";
 
 const WAYS = ["fp32", "int8"] as const;
@@ -15,13 +25,10 @@ const TOP = 5;
 /** The model sees 224 pixels: larger pictures are shrunk to this first, so that a phone's photograph takes little time. */
 const LARGEST_SIDE = 1024;
 
-const element = <T extends HTMLElement = HTMLElement>(id: string): T => document.getElementById(id) as T;
 const view = element<HTMLCanvasElement>("view");
 const video = element<HTMLVideoElement>("video");
 const fileField = element<HTMLInputElement>("file");
 const cameraButton = element<HTMLButtonElement>("camera");
-const progressBar = element<HTMLProgressElement>("progress");
-const retryButton = element<HTMLButtonElement>("retry");
 const context = view.getContext("2d", { willReadFrequently: true })!;
 
 interface Ready {
@@ -37,16 +44,13 @@ let hasPicture = false;
 let camera: MediaStream | undefined;
 
 async function start(): Promise<void> {
-  element("error").hidden = true;
-  element("loading").hidden = false;
-  element("loaded").textContent = "Opening the GPU";
-  progressBar.removeAttribute("value");
+  showOpening();
   let device: Device | undefined;
   try {
     const began = performance.now();
     device = await open();
     const opened = device;
-    element("device").textContent = `On ${device.name}${device.kind === "cpu" ? " (in software)" : ""}`;
+    showDevice(device);
     const labels = await fetchLabels();
     // One after the other: each has the whole bar.
     const fp32 = await loadModel("fp32", device);
@@ -68,19 +72,16 @@ async function start(): Promise<void> {
 
 function loadModel(way: string, device: Device): Promise<Model> {
   element("loading-label").textContent = `Loading the model in ${way}`;
-  return load(`${way}.pte`, { device, inputs: ["picture"], outputs: ["logits"], onProgress: showProgress });
+  return load(`${way}.pte`, {
+    device,
+    inputs: ["picture"],
+    outputs: ["logits"],
+    onProgress: (progress) => showProgress(progress),
+  });
 }
 
 async function fetchLabels(): Promise<string[]> {
   return (await (await fetchFile("labels.txt")).text()).split("\n");
-}
-
-async function fetchFile(name: string): Promise<Response> {
-  const response = await fetch(name).catch((error: unknown) => {
-    throw new NibbleError("io", `${name} could not be fetched: ${String(error)}`, { cause: error });
-  });
-  if (!response.ok) throw new NibbleError("io", `the server answered ${response.status} for ${name}`);
-  return response;
 }
 
 /** Ends what runs, and says what happened and what to do. */
@@ -88,13 +89,7 @@ function fail(error: unknown): void {
   stopCamera();
   for (const way of WAYS) ready?.models[way].dispose();
   ready = undefined;
-  const advice = adviceFor(error);
-  element("error-title").textContent = advice.title;
-  element("error-detail").textContent = advice.detail;
-  element("error-steps").replaceChildren(...advice.steps.map((step) => make("li", step)));
-  retryButton.textContent = advice.button;
-  element("loading").hidden = true;
-  element("error").hidden = false;
+  showFailure(error);
 }
 
 function draw(source: CanvasImageSource, width: number, height: number): void {
@@ -156,12 +151,7 @@ function showAnswers(way: string, logits: Float32Array, labels: string[]): void 
   element(way).replaceChildren(
     ...order.slice(0, TOP).map((index) => {
       const share = `${((powers[index]! / sum) * 100).toFixed(1)}%`;
-      const item = document.createElement("li");
-      item.style.setProperty("--share", share);
-      const number = make("span", share);
-      number.className = "score";
-      item.append(number, make("span", labels[index] ?? `class ${index}`));
-      return item;
+      return makeHit(share, share, labels[index] ?? `class ${index}`);
     }),
   );
 }
@@ -219,23 +209,6 @@ async function findCamera(): Promise<void> {
   const found = devices.some(({ kind }) => kind === "videoinput");
   cameraButton.hidden = !found;
   element("no-camera").hidden = found;
-}
-
-function showProgress({ loaded, total, cached }: Progress): void {
-  progressBar.max = Math.max(total, 1);
-  progressBar.value = loaded;
-  const origin = cached > 0 ? `, ${megabytes(cached)} from this browser's cache` : "";
-  element("loaded").textContent = `${megabytes(loaded)} of ${megabytes(total)}${origin}`;
-}
-
-function megabytes(bytes: number): string {
-  return `${(bytes / 1e6).toFixed(1)} MB`;
-}
-
-function make(tag: string, text: string): HTMLElement {
-  const made = document.createElement(tag);
-  made.textContent = text;
-  return made;
 }
 
 /** The first picture among files that were dropped or pasted. */

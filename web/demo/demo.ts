@@ -1,8 +1,18 @@
 // The page: loads the table once, embeds the text's passages in the background, and ranks them as one types.
 
-import { load, NibbleError, open, type Device, type Model, type Progress } from "nibble";
+import { load, open, type Device, type Model, type Progress } from "nibble";
 import sample from "../../examples/lines.txt";
-import { adviceFor } from "./advice.js";
+import {
+  element,
+  fetchFile,
+  makeHit,
+  megabytes,
+  retryButton,
+  showDevice,
+  showFailure,
+  showOpening,
+  showProgress,
+} from "./page.js";
 import { rank, splitPassages, unit } from "./search.js";
 import { Tokenizer } from "./tokenizer.js";
 
@@ -13,11 +23,8 @@ const MOST_RESULTS = 10;
 /** Milliseconds between two looks at a ranking that is still growing. */
 const REFRESH = 100;
 
-const element = <T extends HTMLElement = HTMLElement>(id: string): T => document.getElementById(id) as T;
 const questionField = element<HTMLInputElement>("question");
 const textField = element<HTMLTextAreaElement>("text");
-const progressBar = element<HTMLProgressElement>("progress");
-const retryButton = element<HTMLButtonElement>("retry");
 
 interface Ready {
   device: Device;
@@ -37,17 +44,14 @@ let textVersion = 0;
 let questionVersion = 0;
 
 async function start(): Promise<void> {
-  element("error").hidden = true;
-  element("loading").hidden = false;
-  element("loaded").textContent = "Opening the GPU";
-  progressBar.removeAttribute("value");
+  showOpening();
   let device: Device | undefined;
   try {
     const tokenizer = fetchVocabulary();
     tokenizer.catch(() => undefined); // reported below, if nothing else fails before
     device = await open();
     const opened = device;
-    element("device").textContent = `On ${device.name}${device.kind === "cpu" ? " (in software)" : ""}`;
+    showDevice(device);
     const began = performance.now();
     let last: Progress | undefined;
     const model = await load(PROGRAM, {
@@ -75,13 +79,7 @@ async function start(): Promise<void> {
 }
 
 function fetchVocabulary(): Promise<Tokenizer> {
-  const download = async (): Promise<Tokenizer> => {
-    const response = await fetch(VOCABULARY).catch((error: unknown) => {
-      throw new NibbleError("io", `${VOCABULARY} could not be fetched: ${String(error)}`, { cause: error });
-    });
-    if (!response.ok) throw new NibbleError("io", `the server answered ${response.status} for ${VOCABULARY}`);
-    return Tokenizer.parse(await response.text());
-  };
+  const download = async (): Promise<Tokenizer> => Tokenizer.parse(await (await fetchFile(VOCABULARY)).text());
   vocabulary ??= download().catch((error: unknown) => {
     vocabulary = undefined;
     throw error;
@@ -93,13 +91,7 @@ function fetchVocabulary(): Promise<Tokenizer> {
 function fail(error: unknown): void {
   ready?.model.dispose();
   ready = undefined;
-  const advice = adviceFor(error);
-  element("error-title").textContent = advice.title;
-  element("error-detail").textContent = advice.detail;
-  element("error-steps").replaceChildren(...advice.steps.map((step) => make("li", step)));
-  retryButton.textContent = advice.button;
-  element("loading").hidden = true;
-  element("error").hidden = false;
+  showFailure(error);
 }
 
 async function embed(text: string, { model, tokenizer }: Ready): Promise<Float32Array | undefined> {
@@ -156,13 +148,9 @@ function showResults(began?: number): void {
   if (target && began !== undefined) target.milliseconds = performance.now() - began;
   element("results").replaceChildren(
     ...hits.map(({ text, score }) => {
-      const item = document.createElement("li");
       const share = Math.max(0, Math.min(1, score)) * 100;
-      item.style.setProperty("--share", `${share.toFixed(1)}%`);
-      const number = make("span", score.toFixed(3));
-      number.className = "score";
-      number.title = "how close, at most 1";
-      item.append(number, make("span", text));
+      const item = makeHit(`${share.toFixed(1)}%`, score.toFixed(3), text);
+      (item.firstChild as HTMLElement).title = "how close, at most 1";
       return item;
     }),
   );
@@ -171,28 +159,10 @@ function showResults(began?: number): void {
     : "Ask something.";
 }
 
-function showProgress({ loaded, total, cached }: Progress, seconds: number): void {
-  progressBar.max = Math.max(total, 1);
-  progressBar.value = loaded;
-  const speed = loaded > cached && seconds > 0 ? `, ${megabytes((loaded - cached) / seconds)}/s` : "";
-  const origin = cached > 0 ? `, ${megabytes(cached)} from this browser's cache` : "";
-  element("loaded").textContent = `${megabytes(loaded)} of ${megabytes(total)}${speed}${origin}`;
-}
-
 function showFacts(progress: Progress | undefined, seconds: number): void {
   if (!progress) return;
   const origin = progress.cached === progress.total ? " from this browser's cache" : "";
   element("facts").textContent = ` · ${megabytes(progress.total)} loaded${origin} in ${seconds.toFixed(1)} s`;
-}
-
-function megabytes(bytes: number): string {
-  return `${(bytes / 1e6).toFixed(1)} MB`;
-}
-
-function make(tag: string, text: string): HTMLElement {
-  const made = document.createElement(tag);
-  made.textContent = text;
-  return made;
 }
 
 /** Calls once the calls to it pause for that long. */
