@@ -31,7 +31,7 @@ COMPILE = "-target wasm32-wasi -std=c++23 -Oz -g0 -flto -fno-exceptions -fno-rtt
 DEFINES = "-DNDEBUG -DFMT_HEADER_ONLY -DFMT_EXCEPTIONS=0 '-DFMT_THROW(x)=__builtin_trap()'"
 # With a fixed separator, {fmt} does without std::locale, which is as large as the planner; and no message has long
 # doubles or numbers of 128 bits.
-SMALL = "-DFMT_STATIC_THOUSANDS_SEPARATOR=44 -DFMT_USE_INT128=0 -DFMT_USE_LONG_DOUBLE=0"
+SMALL = "-DFMT_STATIC_THOUSANDS_SEPARATOR=44 -DFMT_USE_INT128=0 -DFMT_USE_LONG_DOUBLE=0 -Dsnprintf=nibble_snprintf"
 # The compiler's own choice is a stack of 16 MB; nothing here nests deeply.
 LINK = "-target wasm32-wasi -Oz -flto -mexec-model=reactor -Wl,--gc-sections -Wl,-z,stack-size=1048576 -s"
 

@@ -7,7 +7,7 @@ namespace {
 
 template <class... Args>
 std::unexpected<Error> refuse(fmt::format_string<Args...> text, Args&&... args) {
-  return fail(ErrorCode::invalid_argument, text, std::forward<Args>(args)...);
+  return vfail(ErrorCode::invalid_argument, text, fmt::make_format_args(args...));
 }
 
 /// `[1, 3]` for a flat position; empty for a scalar.

@@ -1,7 +1,7 @@
 #include "graph/signature.hpp"
 
 #include <cassert>
-#include <unordered_map>
+#include <map>
 
 #include "graph/graph.hpp"
 
@@ -46,7 +46,7 @@ std::optional<ValueId> Node::viewed() const {
 
 Status bind_signatures(Graph& graph, const FindSignature& find) {
   std::vector<std::string_view> missing;
-  std::unordered_map<std::string_view, const Signature*> known;
+  std::map<std::string_view, const Signature*> known;
   for (auto& node : graph.nodes) {
     const auto [entry, is_new] = known.emplace(node.op, nullptr);
     if (is_new) entry->second = find(node.op);

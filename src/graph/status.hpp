@@ -9,9 +9,15 @@
 
 namespace nibble {
 
+/// What fail() does for any list of types, once.
+[[nodiscard, gnu::noinline]] inline std::unexpected<Error> vfail(ErrorCode code, fmt::string_view text,
+                                                                 fmt::format_args args) {
+  return std::unexpected(Error{code, fmt::vformat(text, args)});
+}
+
 template <class... Args>
 [[nodiscard]] std::unexpected<Error> fail(ErrorCode code, fmt::format_string<Args...> text, Args&&... args) {
-  return std::unexpected(Error{code, fmt::format(text, std::forward<Args>(args)...)});
+  return vfail(code, text, fmt::make_format_args(args...));
 }
 
 }  // namespace nibble

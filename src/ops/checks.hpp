@@ -8,7 +8,7 @@ namespace nibble::ops {
 /// As op.fail(), for a position that the caller gave.
 template <class... Args>
 [[nodiscard]] std::unexpected<Error> fail_range(const Lowering& op, fmt::format_string<Args...> text, Args&&... args) {
-  auto error = op.fail(text, std::forward<Args>(args)...);
+  auto error = op.vfail(text, fmt::make_format_args(args...));
   error.error().code = ErrorCode::out_of_range;
   return error;
 }

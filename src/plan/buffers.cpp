@@ -1,6 +1,7 @@
 // Buffers for tensors, and what is uploaded to them.
 #include <algorithm>
 
+#include "graph/sort.hpp"
 #include "plan/storage.hpp"
 
 namespace nibble {
@@ -126,7 +127,7 @@ Status assign_buffers(const Graph& graph, std::span<const Operands> operands, co
     }
   }
   // By first use, larger ones first, so that slots rarely have to grow.
-  std::ranges::sort(claims, [](const Claim& a, const Claim& b) {
+  heap_sort(claims, [](const Claim& a, const Claim& b) {
     return a.first != b.first ? a.first < b.first : a.bytes > b.bytes;
   });
   MemorySlots slots(layout);

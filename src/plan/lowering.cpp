@@ -33,6 +33,10 @@ Status Lowering::run() {
                     Size::bytes(live_.shapes[out], planned_.graph.tensor(out)->dtype).unchecked());
 }
 
+std::unexpected<Error> Lowering::vfail(fmt::string_view text, fmt::format_args args) const {
+  return nibble::fail(ErrorCode::invalid_program, "{}: {}", name(), fmt::vformat(text, args));
+}
+
 Result<std::size_t> Lowering::dim(std::int64_t value, std::size_t rank, std::string_view arg) const {
   // A scalar counts as having one dimension here, as in torch.
   const auto n = static_cast<std::int64_t>(std::max<std::size_t>(rank, 1));

@@ -74,9 +74,9 @@ class Lowering {
 
   template <class... Args>
   [[nodiscard]] std::unexpected<Error> fail(fmt::format_string<Args...> text, Args&&... args) const {
-    return std::unexpected(Error{ErrorCode::invalid_program,
-                                 fmt::format("{}: {}", name(), fmt::format(text, std::forward<Args>(args)...))});
+    return vfail(text, fmt::make_format_args(args...));
   }
+  [[nodiscard]] std::unexpected<Error> vfail(fmt::string_view text, fmt::format_args args) const;
   /// A dimension argument in [-rank, rank), made non-negative.
   Result<std::size_t> dim(std::int64_t value, std::size_t rank, std::string_view arg) const;
 

@@ -1,6 +1,6 @@
 #include "program/program.hpp"
 
-#include <unordered_map>
+#include <map>
 
 #include "graph/status.hpp"
 
@@ -8,7 +8,7 @@ namespace nibble {
 
 namespace {
 
-using Ids = std::unordered_map<std::uint32_t, std::uint32_t>;
+using Ids = std::map<std::uint32_t, std::uint32_t>;
 
 /// First position of each id.
 Ids positions(std::span<const MethodValue> values) {

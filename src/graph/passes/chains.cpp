@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/passes/live_shapes.hpp"
+#include "graph/sort.hpp"
 
 namespace nibble {
 namespace {
@@ -146,7 +147,7 @@ void elementwise_chains(Graph& graph, const PassContext& context) {
     while (group.nodes.size() < kMostNodes && grow(joiner, steps, group)) {
     }
     if (group.nodes.size() == 1) continue;
-    std::ranges::sort(group.nodes);
+    heap_sort(group.nodes);
     for (const auto one : group.nodes) steps[one] = false;
     joiner.join(group.nodes);
   }

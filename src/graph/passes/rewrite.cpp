@@ -2,15 +2,15 @@
 
 #include <algorithm>
 #include <cassert>
+#include <map>
 #include <string_view>
-#include <unordered_map>
 
 namespace nibble {
 namespace {
 
 std::vector<std::uint32_t> count_sharers(const Graph& graph, std::span<const std::size_t> uses) {
   std::vector<std::uint32_t> first(graph.constants.size());
-  std::unordered_map<std::string_view, std::uint32_t> named;
+  std::map<std::string_view, std::uint32_t> named;
   for (std::uint32_t c = 0; c < first.size(); ++c) {
     const auto& key = graph.constants[c].key;
     first[c] = key.empty() ? c : named.emplace(key, c).first->second;
