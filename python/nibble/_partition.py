@@ -24,16 +24,16 @@ _DTYPES = {torch.float32, torch.float16, torch.int64, torch.int32, torch.int8, t
 # The exporter removes these from a delegate, so that they need no kernel.
 _REMOVED = {"getitem", "eq", "ge", "gt", "le", "lt", "aten.copy.default"}
 _REMOVED |= {"_assert_scalar.default", "sym_constrain_range_for_size.default"}
-# The exporter makes tensors of numbers itself where it finds them in these forms.
-_TENSOR_FORMS = {
+# Forms with a number, and those with a tensor, which take a number too: the exporter makes a tensor of it.
+_ALSO_OF_NUMBERS = {
     aten.add.Scalar: aten.add.Tensor,
     aten.sub.Scalar: aten.sub.Tensor,
     aten.mul.Scalar: aten.mul.Tensor,
     aten.div.Scalar: aten.div.Tensor,
     aten.div.Scalar_mode: aten.div.Tensor_mode,
 }
-# It does not in these.
-_FORMS_OF_TENSORS = {aten.fmod.Scalar: aten.fmod.Tensor, aten.remainder.Scalar: aten.remainder.Tensor}
+# Here the exporter would leave the number as it is.
+_OF_TENSORS_ALONE = {aten.fmod.Scalar: aten.fmod.Tensor, aten.remainder.Scalar: aten.remainder.Tensor}
 
 
 class Partitioner(VulkanPartitioner):
@@ -54,11 +54,11 @@ class Partitioner(VulkanPartitioner):
         for node in list(graph.nodes):
             if node.target == aten.scaled_dot_product_attention.default:
                 _keep_attention(graph, node)
-            elif node.target in _TENSOR_FORMS:
-                node.target = _TENSOR_FORMS[node.target]
+            elif node.target in _ALSO_OF_NUMBERS:
+                node.target = _ALSO_OF_NUMBERS[node.target]
                 node.args, alpha = node.args[:2], node.args[2:]
                 node.kwargs = {**node.kwargs, **dict(zip(("alpha",), alpha, strict=False))}
-            elif node.target in _FORMS_OF_TENSORS:
+            elif node.target in _OF_TENSORS_ALONE:
                 _take_tensors(graph, node)
         exported_program.graph_module.recompile()
         return exported_program
@@ -203,7 +203,7 @@ def _take_tensors(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
     """Makes a tensor of an operator's number; both operands get the type of the result."""
     value, number = node.args
     mode, dtype = node.meta["val"].fake_mode, node.meta["val"].dtype
-    node.target = _FORMS_OF_TENSORS[node.target]
+    node.target = _OF_TENSORS_ALONE[node.target]
     with graph.inserting_before(node):
         if value.meta["val"].dtype != dtype:
             value = _emit(graph, mode, aten.to.dtype, value, dtype)

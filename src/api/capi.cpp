@@ -5,6 +5,7 @@
 #include <new>
 
 #include "api/c_options.hpp"
+#include "api/check_node.hpp"
 #include "api/ops_json.hpp"
 #include "api/states.hpp"
 #include "boundary/boundary.hpp"

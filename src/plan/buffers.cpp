@@ -127,9 +127,8 @@ Status assign_buffers(const Graph& graph, std::span<const Operands> operands, co
     }
   }
   // By first use, larger ones first, so that slots rarely have to grow.
-  heap_sort(claims, [](const Claim& a, const Claim& b) {
-    return a.first != b.first ? a.first < b.first : a.bytes > b.bytes;
-  });
+  heap_sort(claims,
+            [](const Claim& a, const Claim& b) { return a.first != b.first ? a.first < b.first : a.bytes > b.bytes; });
   MemorySlots slots(layout);
   for (const auto& c : claims) {
     if (c.bytes > limits.max_buffer_size || c.bytes > limits.max_storage_binding_size) {

@@ -1,7 +1,7 @@
 // Nodes that callers describe, however wrong they are.
 #include <gtest/gtest.h>
 
-#include "api/ops_json.hpp"
+#include "api/check_node.hpp"
 
 namespace nibble {
 namespace {
@@ -16,7 +16,7 @@ std::string nested(std::size_t depth) {
          R"(], "out": null})";
 }
 
-TEST(OpsJson, text_that_is_no_node_is_refused_in_a_short_sentence) {
+TEST(CheckNode, text_that_is_no_node_is_refused_in_a_short_sentence) {
   EXPECT_EQ(refusal(""), "the node is no JSON");
   EXPECT_EQ(refusal(R"({"op": )"), "the node is no JSON");
   EXPECT_EQ(refusal(R"({"op": 1, "arguments": []})"),
@@ -24,14 +24,14 @@ TEST(OpsJson, text_that_is_no_node_is_refused_in_a_short_sentence) {
   EXPECT_LT(refusal('[' + std::string(100000, ' ') + '"' + std::string(100000, 'x') + "\"]").size(), 400);
 }
 
-TEST(OpsJson, deep_lists_are_refused) {
+TEST(CheckNode, deep_lists_are_refused) {
   for (const std::size_t depth : {100, 100000}) {
     EXPECT_EQ(refusal(nested(depth)), "the node has lists in lists, deeper than 16");
     EXPECT_EQ(refusal(std::string(depth, '[')), "the node has lists in lists, deeper than 16");
   }
 }
 
-TEST(OpsJson, numbers_beyond_63_bits_do_not_become_others) {
+TEST(CheckNode, numbers_beyond_63_bits_do_not_become_others) {
   EXPECT_EQ(refusal(R"({"op": "aten.neg.default", "arguments": [{"dtype": "float32", "shape": [18446744073709551615]}],
                         "out": {"dtype": "float32", "shape": [1]}})"),
             R"({"dtype":"float32","shape":[18446744073709551615]} describes no node, argument or tensor)");
@@ -41,7 +41,7 @@ TEST(OpsJson, numbers_beyond_63_bits_do_not_become_others) {
 }
 
 // It would be planned in a shard for each 4 GB.
-TEST(OpsJson, a_constant_without_end_is_refused) {
+TEST(CheckNode, a_constant_without_end_is_refused) {
   EXPECT_EQ(refusal(R"({"op": "aten.neg.default", "arguments": [{"dtype": "float32", "constant": true,
                         "shape": [4294967295, 4, 16, 1048576]}], "out": {"dtype": "float32", "shape": [1]}})"),
             "a tensor of shape [4294967295, 4, 16, 1048576] is too large");
@@ -51,7 +51,7 @@ TEST(OpsJson, a_constant_without_end_is_refused) {
 }
 
 // Programs may have the nodes that rewrites make.
-TEST(OpsJson, filters_need_groups_that_divide) {
+TEST(CheckNode, filters_need_groups_that_divide) {
   const auto filter = [](std::string_view shape, std::string_view groups) {
     return refusal(R"({"op": "nibble.filter", "arguments": [{"dtype": "float32", "shape": )" + std::string(shape) +
                    "}, true, " + std::string(groups) + R"(], "out": {"dtype": "float32", "shape": [64, 64]}})");
@@ -68,7 +68,7 @@ TEST(OpsJson, filters_need_groups_that_divide) {
             "nibble.convolution: weight does not fit an input of shape [1, 4, 5, 5] in 2 groups");
 }
 
-TEST(OpsJson, a_block_of_any_size_divides_nothing) {
+TEST(CheckNode, a_block_of_any_size_divides_nothing) {
   EXPECT_EQ(refusal(R"({"op": "torchao.dequantize_affine.default", "arguments": [{"dtype": "int8", "shape": [0, 4]},
                         [4611686018427387904, 4], {"dtype": "float32", "shape": [0]}, null, null, -128, 127, null],
                         "out": {"dtype": "float32", "shape": [0, 4]}})"),
