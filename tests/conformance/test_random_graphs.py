@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from search.check import Checker
-from search.generate import generate
+from search.draw import MAX_RANK
+from search.generate import alone, generate
 from search.graph import Graph
 from search.minimize import minimize
 from search.search import FINDS
@@ -21,6 +22,36 @@ def checker():
 def test_random_graph_gives_what_torch_gives(number, checker):
     graph = generate(1, number)
     assert checker.check(graph) is None, graph.text()
+
+
+RANKS = range(MAX_RANK + 1)
+# They make tensors of numbers, or are about numbers alone.
+WITHOUT_TENSORS = {
+    f"aten.{name}" for name in ("full.default", "zeros.default", "ones.default", "scalar_tensor.default")
+}
+WITHOUT_TENSORS |= {"aten.arange.start_step", "add", "sub", "mul", "floordiv"}
+
+
+def check_alone(checker, op: str, ranks, numbers) -> int:
+    """Checks an op by itself at some ranks, and gives the number of graphs."""
+    graphs = [graph for rank in ranks for number in numbers if (graph := alone(op, rank, number)) is not None]
+    for graph in graphs:
+        assert checker.check(graph) is None, graph.text()
+    return len(graphs)
+
+
+@pytest.mark.parametrize("op", TABLE)
+def test_op_alone_gives_what_torch_gives(op, checker):
+    # Another rank for each op; `./test full` takes all of them.
+    first = sum(op.encode()) % len(RANKS)
+    ranks = [*RANKS[first:], *RANKS[:first]]
+    assert any(check_alone(checker, op, [rank], [0]) for rank in ranks) or op in WITHOUT_TENSORS
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op", TABLE)
+def test_op_alone_gives_what_torch_gives_at_every_rank(op, checker):
+    assert check_alone(checker, op, RANKS, range(4)) or op in WITHOUT_TENSORS
 
 
 @pytest.mark.parametrize("path", sorted(FINDS.glob("*.json")), ids=lambda path: path.stem)

@@ -28,6 +28,8 @@ class Draw:
         # Sizes, per call, that tensors are made of: so they often fit each other.
         self.axes = [self._axis(is_dynamic and self.chance(0.5)) for _ in range(int(rng.integers(2, 5)))]
         self.names = 0
+        # Those that new tensors have, where nothing else decides.
+        self.ranks = [0, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 5, 6, 7, 8]
 
     def _axis(self, is_dynamic: bool) -> list[int]:
         most = self.pick(SIZES if self.chance(0.97) else LONG)
@@ -75,7 +77,7 @@ class Draw:
     def shape(self, rank: int | None = None) -> list[Shape]:
         """A shape per call, made of the axes."""
         if rank is None:
-            rank = self.pick([0, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 5, 6, 7, 8])
+            rank = self.pick(self.ranks)
         ones = [1] * self.graph.calls
         axes = [ones if rank > 4 and self.chance(0.4) else self.pick(self.axes) for _ in range(rank)]
         while max(count([axis[call] for axis in axes]) for call in range(self.graph.calls)) > MOST_ELEMENTS:

@@ -9,7 +9,7 @@ import torch
 from search.draw import MAX_RANK, MOST_ELEMENTS, Draw
 from search.graph import Graph, Node, refs
 from search.ops import TABLE
-from search.table import apply, changed, compute, evaluate
+from search.table import Entry, apply, changed, compute, evaluate
 
 ENTRIES = list(TABLE.values())
 WEIGHTS = np.array([entry.weight for entry in ENTRIES])
@@ -45,8 +45,8 @@ def _overwritten(d: Draw, result: torch.Tensor, shapes: list) -> str | None:
     return None
 
 
-def _add_node(d: Draw) -> None:
-    entry = ENTRIES[int(d.rng.choice(len(ENTRIES), p=WEIGHTS / WEIGHTS.sum()))]
+def _add_node(d: Draw, entry: Entry | None = None) -> None:
+    entry = entry or ENTRIES[int(d.rng.choice(len(ENTRIES), p=WEIGHTS / WEIGHTS.sum()))]
     proposal = entry.propose(d)
     if proposal is None:
         return
@@ -110,3 +110,24 @@ def generate(seed: int, number: int) -> Graph:
             continue
         return d.graph
     raise AssertionError
+
+
+def alone(op: str, rank: int, number: int) -> Graph | None:
+    """A graph of one op whose first tensor has this rank, if the op takes such tensors: another one for each number."""
+    for attempt in range(40):
+        rng = np.random.default_rng([number, rank, attempt, *op.encode()])
+        d = Draw(rng, int(rng.integers(2**31)))
+        d.ranks = [rank]
+        try:
+            _add_node(d, TABLE[op])
+            if not d.graph.nodes or d.graph.nodes[-1].op != op:
+                continue
+            first = next((name for name in refs(d.graph.nodes[-1].args) if name in d.values[0]), None)
+            if not isinstance(d.values[0].get(first), torch.Tensor) or d.rank(first) != rank:
+                continue
+            d.graph.outputs = list(dict.fromkeys((*d.graph.nodes[-1].outs, *changed(d.graph.nodes[-1]))))
+            evaluate(d.graph)
+        except NO_FIT:
+            continue
+        return d.graph
+    return None
