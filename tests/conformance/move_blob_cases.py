@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from conformance.blob_cases import Built
 from support.vk00 import Blob
@@ -118,6 +119,21 @@ for name, shape, size in (
         shape,
         lambda b, dtype, size=size: [b.ints(size), b.boolean(False)],
         lambda x, full=full: np.broadcast_to(x, full),
+    )
+
+for name, shape, size, stride, offset in (
+    ("as_strided", [4, 6], [3, 5], [6, 1], 2),
+    ("as_strided_turned", [8, 12], [12, 8], [1, 12], 0),
+    ("as_strided_overlapping", [9], [2, 3, 4], [1, 2, 1], 0),
+    ("as_strided_scalar", [5], [], [], 3),
+    ("as_strided_empty", [3], [0, 2], [9, 9], 0),
+):
+    everywhere(
+        name,
+        "aten.as_strided_copy.default",
+        shape,
+        lambda b, dtype, a=(size, stride, offset): [b.ints(a[0]), b.ints(a[1]), b.integer(a[2])],
+        lambda x, a=(size, stride, offset): as_strided(x.reshape(-1)[a[2] :], a[0], [s * x.itemsize for s in a[1]]),
     )
 
 for shape, repeats in (

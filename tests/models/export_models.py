@@ -24,6 +24,7 @@ warnings.filterwarnings("ignore")
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 
+import nibble  # noqa: E402
 from conformance.export_programs import packages, prepare_once  # noqa: E402
 from models.zoo import MODELS, Model, Training  # noqa: E402
 from support.exporting import note_export  # noqa: E402
@@ -84,13 +85,14 @@ def export_training():
     return exported, calls, results
 
 
-def write_model(name: str, made, out: Path, key: str) -> dict:
+def write_model(name: str, made, split: bool, out: Path, key: str) -> dict:
     from executorch.backends.vulkan.partitioner.vulkan_partitioner import VulkanPartitioner
     from executorch.exir import to_edge_transform_and_lower
 
     exported, calls, results = made
     with note_export() as notes:
-        program = to_edge_transform_and_lower(exported, partitioner=[VulkanPartitioner()]).to_executorch()
+        partitioner = nibble.Partitioner() if split else VulkanPartitioner()
+        program = to_edge_transform_and_lower(exported, partitioner=[partitioner]).to_executorch()
     new = out / f".{name}"
     shutil.rmtree(new, ignore_errors=True)
     new.mkdir(parents=True)
@@ -106,7 +108,6 @@ def write_model(name: str, made, out: Path, key: str) -> dict:
         "inputs": len(calls[0]),
         "outputs": len(results[0]),
         "delegates": notes.delegates,
-        "outside": notes.reasons,
         "operators_outside": [op.name for op in program.executorch_program.execution_plan[0].operators],
     }
     (new / "facts.json").write_text(json.dumps(facts, indent=1))
@@ -128,11 +129,9 @@ def export_one(name: str, full: bool, out: Path) -> dict | None:
         if json.loads((out / folder / "facts.json").read_text())["key"] == key:
             return None
     prepare_once()
-    if name == TRAINING:
-        made = export_training()
-    else:
-        made = export_model(next(model for model in MODELS if model.name == name), full)
-    return write_model(folder, made, out, key)
+    model = next((model for model in MODELS if model.name == name), None)
+    made = export_training() if model is None else export_model(model, full)
+    return write_model(folder, made, model is not None and model.split, out, key)
 
 
 def main() -> int:
@@ -156,8 +155,8 @@ def main() -> int:
             print(f"{title}: {type(error).__name__}: {error}", flush=True)
             continue
         if facts:
-            counts, outside = list(map(len, facts["delegates"])), len(facts["outside"])
-            print(f"{title}: {counts} operators, {outside} outside, {time.monotonic() - began:.0f} s", flush=True)
+            counts, outside = list(map(len, facts["delegates"])), facts["operators_outside"]
+            print(f"{title}: {counts} operators, outside {outside}, {time.monotonic() - began:.0f} s", flush=True)
     return 1 if failed else 0
 
 

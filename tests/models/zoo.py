@@ -30,6 +30,8 @@ class Model:
     dynamic: tuple[int, ...] = ()
     least: int = 1
     int8: bool = False
+    # The stock partitioner would split it, so Nibble's exports it.
+    split: bool = False
 
     def calls(self, full: bool) -> tuple[Shape, ...]:
         return self.full if full else self.small
@@ -179,9 +181,9 @@ MODELS = [
     Model("w2l", lambda full: Wav2Letter(4096 if full else 64), ((1, 1, 700),), ((10, 1, 700),)),
     Model("ic3", of_torchvision("inception_v3", init_weights=False), square(80), square(299)),
     Model("ic4", inception_v4, square(80), square(299)),
-    Model("vit", vit, square(64), square(224)),
-    Model("convnext_small", of_torchvision("convnext_small"), square(64), square(224)),
-    Model("shufflenet_v2_x1_0", of_torchvision("shufflenet_v2_x1_0"), square(64), square(224)),
+    Model("vit", vit, square(64), square(224), split=True),
+    Model("convnext_small", of_torchvision("convnext_small"), square(64), square(224), split=True),
+    Model("shufflenet_v2_x1_0", of_torchvision("shufflenet_v2_x1_0"), square(64), square(224), split=True),
     Model("mv2_dynamic", of_torchvision("mobilenet_v2"), **MOVING),
     Model("resnet18_dynamic", of_torchvision("resnet18"), **MOVING),
     Model("resnet50_dynamic", of_torchvision("resnet50"), **MOVING),

@@ -188,6 +188,25 @@ def interleave_args(d):
 
 
 add("aten.expand_copy.default", expand_args, expand, weight=2)
+
+
+def as_strided_args(d):
+    name = any_tensor(d)
+    elements = min(map(count, d.shapes(name)))
+    stride = [d.integer(0, 7) for _ in range(d.integer(0, 4))]
+    offset = d.integer(0, elements // 2)
+    size, left = [], elements - 1 - offset
+    for step in stride:
+        size.append(
+            d.integer(1, 1 + min(left // step, 8)) if step and left >= 0 else d.integer(0 if left < 0 else 1, 3)
+        )
+        left -= (size[-1] - 1) * step
+    return [f"%{name}", size, stride, offset]
+
+
+add(
+    "aten.as_strided_copy.default", as_strided_args, lambda x, *how: x.contiguous().as_strided(*how).clone(), weight=0.6
+)
 add("aten.repeat.default", repeat_args, repeat, weight=1)
 add("aten.repeat_interleave.self_int", interleave_args, interleave, weight=0.6)
 

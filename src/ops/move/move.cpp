@@ -233,6 +233,26 @@ Status expand(Lowering& op, const Tensor& self, const LiveInts& size, Ignored, O
   return move(op, self, out, walk, ends_in_one(op, self));
 }
 
+/// Through the elements as they are stored, one after the other.
+Status as_strided(Lowering& op, const Tensor& self, const LiveInts& size, const LiveInts& stride,
+                  std::optional<LiveInt> offset, Out& out) {
+  if (size.size() != stride.size() || size.size() > Shape::kMaxRank)
+    return op.fail("size has {} entries and stride {}, but both need as many, at most {}", size.size(), stride.size(),
+                   Shape::kMaxRank);
+  Walk walk;
+  walk.first = offset.value_or(0);
+  Size end = Size::from_signed(walk.first) + 1;
+  for (std::size_t i = 0; i < size.size(); ++i) {
+    if (size[i] < 0) return op.fail("size[{}] is {}, but it must be at least 0", i, size[i]);
+    end = end + Size::from_signed(std::max<std::int64_t>(size[i], 1) - 1) * Size::from_signed(stride[i]);
+    walk.add({size[i], stride[i]});
+  }
+  const bool is_empty = std::ranges::find(walk.shape.dims(), 0) != walk.shape.dims().end();
+  if (!is_empty && !end.fits(static_cast<std::uint64_t>(self.numel())))
+    return op.fail("size, stride and storage_offset {} reach beyond the {} elements of self", walk.first, self.numel());
+  return move(op, self, out, walk);
+}
+
 Status repeat(Lowering& op, const Tensor& self, const LiveInts& repeats, Out& out) {
   if (repeats.size() < self.rank() || repeats.size() > Shape::kMaxRank) {
     return op.fail("repeats has {} entries, but it needs {} to {}", repeats.size(), self.rank(), Shape::kMaxRank);
@@ -358,6 +378,8 @@ constexpr Op kMoveOps[] = {
     op<transpose>("aten.transpose_copy.int", "self, dim0, dim1 -> out"),
     op<transpose_matrix>("aten.t_copy.default", "self -> out"),
     op<expand>("aten.expand_copy.default", "self, size, implicit -> out", "sizes may be SymInts or -1"),
+    op<as_strided>("aten.as_strided_copy.default", "self, size, stride, storage_offset -> out",
+                   "of the elements in order; sizes, strides and the offset may be SymInts"),
     op<repeat>("aten.repeat.default", "self, repeats -> out", "repeats may be SymInts"),
     op<repeat_interleave>("aten.repeat_interleave.self_int", "self, repeats, dim, output_size -> out",
                           "along a dimension, or of all elements"),
