@@ -130,7 +130,7 @@ TEST_F(GpuTest, an_error_that_no_call_waited_for_is_latched) {
   WGPUBufferDescriptor descriptor{};
   descriptor.size = 3;
   descriptor.usage = WGPUBufferUsage_MapRead | WGPUBufferUsage_Storage;  // not allowed together
-  gpu::Buffer bad(gpu::wgpu().DeviceCreateBuffer(gpu.handle(), &descriptor));
+  gpu::Buffer bad(gpu.engine(), gpu.call().DeviceCreateBuffer(gpu.handle(), &descriptor));
   ASSERT_TRUE(device.lost());
   EXPECT_TRUE(fails_with(gpu.make_buffer(16, WGPUBufferUsage_Storage, "x"), "the GPU reported an error"));
   EXPECT_TRUE(fails_with(load(embedding()), "the GPU reported an error"));
