@@ -64,8 +64,8 @@ NIBBLE_EXPORT const char* nibble_error(void) NIBBLE_NOEXCEPT;
 /* Its code: the number of nibble::ErrorCode. */
 NIBBLE_EXPORT int32_t nibble_error_code(void) NIBBLE_NOEXCEPT;
 
-/* Sets the path of an engine's library ("wgpu", "dawn"), instead of searching for it. Call it before the first device is
- * listed or opened. */
+/* Sets the path of an engine's library ("wgpu", "dawn"), instead of searching for it. Call it before the first device
+ * is listed or opened. */
 NIBBLE_EXPORT bool nibble_set_engine_library(const char* engine, const char* path) NIBBLE_NOEXCEPT;
 /* Hands over the functions of a Dawn that this process has: their names in webgpu.h, and their addresses. */
 NIBBLE_EXPORT bool nibble_set_wgpu_functions(const char* const* names, void* const* addresses,

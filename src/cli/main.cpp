@@ -170,7 +170,8 @@ int main_command(int argc, char** argv) {
 }  // namespace
 }  // namespace nibble::cli
 
-int main(int argc, char** argv) {
+/// What the wheel's command, a Python script, calls.
+extern "C" [[gnu::visibility("default")]] int nibble_main(int argc, char** argv) noexcept {
   try {
     return nibble::cli::main_command(argc, argv);
   } catch (const std::bad_alloc&) {
@@ -179,3 +180,5 @@ int main(int argc, char** argv) {
     return nibble::cli::fail_with(error.what());
   }
 }
+
+int main(int argc, char** argv) { return nibble_main(argc, argv); }

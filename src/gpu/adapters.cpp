@@ -62,7 +62,10 @@ void read_features(Adapter& adapter) {
 }
 
 void add(Engine& engine, WGPUAdapter handle, std::vector<Adapter>& out) {
-  Adapter adapter{&engine, out.size(), AdapterHandle(engine, handle), {}};
+  Adapter adapter;
+  adapter.engine = &engine;
+  adapter.number = out.size();
+  adapter.handle = AdapterHandle(engine, handle);
   if (engine.call().AdapterGetLimits(handle, &adapter.limits) != WGPUStatus_Success) return;
   if (adapter.limits.maxComputeInvocationsPerWorkgroup == 0) return;
   WGPUAdapterInfo info{};
@@ -130,8 +133,8 @@ std::string lower(std::string_view text) {
 std::string list(std::span<const DeviceProfile> profiles) {
   std::string out;
   for (std::size_t i = 0; i < profiles.size(); ++i) {
-    out += fmt::format("{}{}: {} ({}, {})", i == 0 ? "" : ", ", i, profiles[i].name, to_string(profiles[i].kind),
-                       profiles[i].engine);
+    const auto& p = profiles[i];
+    out += fmt::format("{}{}: {} ({}, {})", i == 0 ? "" : ", ", i, p.name, to_string(p.kind), p.engine);
   }
   return out;
 }

@@ -106,14 +106,14 @@ Status Executor::submit_and_read(std::span<const HostOutput> outputs, Timer* tim
 
 void Executor::encode_reads(WGPUCommandEncoder encoder) {
   if (can_fault_) {
-    device_.call().CommandEncoderCopyBufferToBuffer(encoder, buffers_.raw[layout_.fault_buffer], 0, readback_.buffer(), 0,
-                                            kFaultWords * 4);
+    device_.call().CommandEncoderCopyBufferToBuffer(encoder, buffers_.raw[layout_.fault_buffer], 0, readback_.buffer(),
+                                                    0, kFaultWords * 4);
   }
   for (const auto& read : reads_) {
     const auto& desc = layout_.outputs[read.output];
     const auto bytes = Size(read.count * size_of(desc.dtype)).align_up(4).unchecked();
-    device_.call().CommandEncoderCopyBufferToBuffer(encoder, buffers_.raw[desc.buffer], 0, readback_.buffer(), read.offset,
-                                            bytes);
+    device_.call().CommandEncoderCopyBufferToBuffer(encoder, buffers_.raw[desc.buffer], 0, readback_.buffer(),
+                                                    read.offset, bytes);
   }
 }
 

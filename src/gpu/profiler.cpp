@@ -32,7 +32,7 @@ void Timer::encode(const Functions& call, WGPUCommandEncoder encoder) const {
   for (std::size_t i = 0; i < sets.size(); ++i) {
     const auto first = static_cast<std::uint32_t>(i) * kQueriesPerSet;
     call.CommandEncoderResolveQuerySet(encoder, sets[i].get(), 0, std::min(kQueriesPerSet, queries - first),
-                                         resolved.get(), std::uint64_t{first} * 8);
+                                       resolved.get(), std::uint64_t{first} * 8);
   }
   call.CommandEncoderCopyBufferToBuffer(encoder, resolved.get(), 0, readback.buffer(), 0, std::uint64_t{queries} * 8);
 }

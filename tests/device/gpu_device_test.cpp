@@ -9,6 +9,7 @@ DeviceProfile profile(std::string name, AdapterKind kind) {
   DeviceProfile out;
   out.name = std::move(name);
   out.kind = kind;
+  out.engine = "wgpu";
   return out;
 }
 
@@ -30,7 +31,7 @@ TEST(ChooseAdapter, knows_index_kind_and_a_part_of_a_name_in_any_case) {
   EXPECT_EQ(*gpu::choose(all, "swiftshader"), 1U);
   EXPECT_EQ(*gpu::choose(all, "4090"), 2U) << "a number that is no index may be a part of a name";
   EXPECT_TRUE(
-      fails_with(gpu::choose(all, "7"), "no device matches \"7\"; there are: 0: llvmpipe (LLVM 15) (cpu), 1: "));
+      fails_with(gpu::choose(all, "7"), "no device matches \"7\"; there are: 0: llvmpipe (LLVM 15) (cpu, wgpu), 1: "));
   EXPECT_TRUE(fails_with(gpu::choose(all, "radeon"), "no device matches \"radeon\""));
   EXPECT_TRUE(fails_with(gpu::choose({}, "cpu"), "no GPU adapter was found"));
 }

@@ -104,6 +104,7 @@ TEST_F(UploadTest, weights_go_up_together_as_far_as_a_chunk_goes) {
   EXPECT_EQ(waits(), 1);
 
   counts = {};
+  counts.waits = counted->waits();
   BlobBuilder b;
   const int x = b.tensor(DType::f32, {1});
   const int large = b.constant(DType::f32, {9 * kMiB / 4}, std::vector<float>(9 * kMiB / 4, 1));

@@ -64,9 +64,9 @@ class Dawn final : public Engine {
   std::vector<WGPUAdapter> adapters() override {
     std::vector<WGPUAdapter> all;
     std::vector<Identity> known;
-    for (const auto [power, fallback] : {std::pair(WGPUPowerPreference_HighPerformance, false),
-                                         std::pair(WGPUPowerPreference_LowPower, false),
-                                         std::pair(WGPUPowerPreference_Undefined, true)}) {
+    for (const auto& [power, fallback] :
+         {std::pair(WGPUPowerPreference_HighPerformance, false), std::pair(WGPUPowerPreference_LowPower, false),
+          std::pair(WGPUPowerPreference_Undefined, true)}) {
       WGPURequestAdapterOptions options{};
       options.featureLevel = WGPUFeatureLevel_Core;
       options.powerPreference = power;
@@ -114,6 +114,7 @@ class Dawn final : public Engine {
   }
 
   void wait(WGPUDevice /*device*/, Submission submission) override {
+    if (submission == 0) return;  // nothing was submitted, and Dawn has no such future
     WGPUFutureWaitInfo info{{submission}, 0};
     while (extras_.InstanceWaitAny(instance_, 1, &info, kWaitSlice) == WGPUWaitStatus_TimedOut) {
     }

@@ -126,7 +126,8 @@ using FindFunction = void* (*)(void* from, const char* name);
 template <class Function>
 Status take_function(FindFunction find, void* from, std::string_view where, const char* name, Function& to) {
   to = reinterpret_cast<Function>(find(from, name));
-  if (to == nullptr) return fail(ErrorCode::gpu, "{} is no WebGPU library that Nibble can use: it has no {}", where, name);
+  if (to == nullptr)
+    return fail(ErrorCode::gpu, "{} is no WebGPU library that Nibble can use: it has no {}", where, name);
   return {};
 }
 

@@ -160,7 +160,8 @@ Result<std::string_view> chosen_engine(std::string_view given) {
   const char* variable = std::getenv("NIBBLE_ENGINE");
   if (given.empty() && variable != nullptr) given = variable;
   if (given.empty() || std::ranges::find(kEngines, given) != kEngines.end()) return given;
-  return fail(ErrorCode::invalid_argument, "there is no engine \"{}\"; there are: {}", given, fmt::join(kEngines, ", "));
+  return fail(ErrorCode::invalid_argument, "there is no engine \"{}\"; there are: {}", given,
+              fmt::join(kEngines, ", "));
 }
 
 Status set_engine_library(std::string_view engine, std::string path) {
@@ -188,6 +189,9 @@ Result<Engine*> engine(std::string_view name) {
   if (const auto provide = one.provide_dawn.load(); name == "dawn" && provide != nullptr) provide();
   std::lock_guard guard(one.mutex);
   if (auto found = one.loaded.find(name); found != one.loaded.end()) return found->second.get();
+  // Mesa's device-select layer asks Wayland for its GPU, which prints errors to stderr if there is no session. Nibble
+  // chooses its adapter itself.
+  if (std::getenv("XDG_RUNTIME_DIR") == nullptr) setenv("NODEVICE_SELECT", "1", 0);
   TRY_ASSIGN(auto made, name == "dawn" ? load_dawn(one) : load_wgpu(one));
   return one.loaded.emplace(std::string(name), std::move(made)).first->second.get();
 }

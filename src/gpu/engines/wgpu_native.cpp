@@ -1,6 +1,5 @@
 // wgpu-native. It aborts the process where a driver fails while it works: see SECURITY.md.
 #include <algorithm>
-#include <cstdlib>
 #include <mutex>
 
 #include "gpu/engines/engine.hpp"
@@ -48,9 +47,6 @@ class WgpuNative final : public Engine {
   Status start(std::string_view where) {
     extras_.SetLogCallback(on_log, &log_);
     extras_.SetLogLevel(WGPULogLevel_Error);
-    // Mesa's device-select layer asks Wayland for its GPU, which prints errors to stderr if there is no session. Nibble
-    // chooses its adapter itself.
-    if (std::getenv("XDG_RUNTIME_DIR") == nullptr) setenv("NODEVICE_SELECT", "1", 0);
     instance_ = make_instance(WGPUInstanceBackend_Vulkan | WGPUInstanceBackend_Metal | WGPUInstanceBackend_DX12);
     // Looking for OpenGL is slow and noisy (EGL writes to stderr), so do it only if there is no other adapter.
     if (instance_ == nullptr || extras_.InstanceEnumerateAdapters(instance_, nullptr, nullptr) == 0) {
@@ -65,7 +61,8 @@ class WgpuNative final : public Engine {
 
   std::vector<WGPUAdapter> adapters() override {
     std::vector<WGPUAdapter> all(extras_.InstanceEnumerateAdapters(instance_, nullptr, nullptr));
-    if (!all.empty()) all.resize(std::min(all.size(), extras_.InstanceEnumerateAdapters(instance_, nullptr, all.data())));
+    if (!all.empty())
+      all.resize(std::min(all.size(), extras_.InstanceEnumerateAdapters(instance_, nullptr, all.data())));
     return all;
   }
 
