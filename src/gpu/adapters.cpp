@@ -116,10 +116,12 @@ Status each_engine(std::string_view given, Use&& use) {
 }
 
 /// What the engines say of why there is no adapter.
-std::string last_log() {
+std::string last_logs() {
   std::string text;
   for (const auto& name : engine_names()) {
-    if (auto one = engine(name)) text += (*one)->last_log();
+    if (const auto one = engine(name); one && !(*one)->last_log().empty()) {
+      text += fmt::format("{}{} says: {}", text.empty() ? "; " : ", ", name, one_line((*one)->last_log()));
+    }
   }
   return text;
 }
@@ -175,9 +177,7 @@ Result<std::pair<Adapter, std::size_t>> find_adapter(std::string_view engine, st
 
 Result<std::size_t> choose(std::span<const DeviceProfile> profiles, std::string_view selector) {
   if (profiles.empty()) {
-    const auto log = last_log();
-    return fail(ErrorCode::unsupported, "no GPU adapter was found; a Vulkan driver is needed{}{}",
-                log.empty() ? "" : ", and wgpu says: ", log);
+    return fail(ErrorCode::unsupported, "no GPU adapter was found; a Vulkan driver is needed{}", last_logs());
   }
   if (selector.empty()) {
     auto best = std::ranges::min_element(profiles, {}, [](const DeviceProfile& p) { return rank_of(p.kind); });

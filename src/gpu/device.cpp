@@ -11,21 +11,6 @@
 namespace nibble::gpu {
 namespace {
 
-/// wgpu's messages have several lines; ours have one.
-std::string one_line(std::string_view text) {
-  std::string out;
-  for (char c : text) {
-    bool space = c == '\n' || c == '\t' || c == ' ' || c == '\r';
-    if (!space) {
-      out += c;
-    } else if (!out.empty() && out.back() != ' ') {
-      out += ' ';
-    }
-  }
-  while (!out.empty() && out.back() == ' ') out.pop_back();
-  return out;
-}
-
 /// wgpu-native reports some out-of-memory errors as validation errors, so look at the text too. (Too little workgroup
 /// memory has another text.)
 ErrorCode code_of(WGPUErrorType type, std::string_view message) {

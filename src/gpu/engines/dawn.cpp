@@ -18,6 +18,28 @@ struct Toggles {
   const char* const* disabled;
 };
 
+/// Of the Dawn in the wheel `wgpudawn`; another one may have other members.
+constexpr auto kInstanceDescriptor = static_cast<WGPUSType>(0x00050006);
+struct LoggingCallbackInfo {
+  WGPUChainedStruct* next;
+  void (*callback)(std::uint32_t type, WGPUStringView message, void* log, void*);
+  void* userdata1;
+  void* userdata2;
+};
+struct InstanceExtras {
+  WGPUChainedStruct chain;
+  std::size_t path_count;
+  const char* const* paths;
+  void* platform;
+  std::uint32_t validation_level;
+  WGPUBool begin_capture;
+  LoggingCallbackInfo logging;
+};
+
+void on_dawn_log(std::uint32_t /*type*/, WGPUStringView message, void* log, void* /*unused*/) {
+  static_cast<Log*>(log)->set(view(message));
+}
+
 /// A wait looks up this often, in nanoseconds.
 constexpr std::uint64_t kWaitSlice = 100'000'000;
 
@@ -41,6 +63,7 @@ struct Identity {
   std::string device;
   std::uint32_t vendor = 0;
   std::uint32_t number = 0;
+  bool is_null = true;
   bool operator==(const Identity&) const = default;
 };
 
@@ -48,9 +71,13 @@ class Dawn final : public Engine {
  public:
   Dawn(const Functions& functions, const DawnExtras& extras) : Engine(functions), extras_(extras) {}
 
-  Status start(std::string_view where) {
+  Status start(std::string_view where, bool is_known) {
     const auto feature = WGPUInstanceFeatureName_TimedWaitAny;
     WGPUInstanceDescriptor descriptor{};
+    // Otherwise it writes to stderr why it does not take an adapter.
+    InstanceExtras extras{{nullptr, kInstanceDescriptor},        0, nullptr, nullptr, 0, 0,
+                          {nullptr, on_dawn_log, &log_, nullptr}};
+    if (is_known) descriptor.nextInChain = &extras.chain;
     descriptor.requiredFeatureCount = 1;
     descriptor.requiredFeatures = &feature;
     instance_ = call().CreateInstance(&descriptor);
@@ -74,7 +101,8 @@ class Dawn final : public Engine {
       auto* adapter = request(options);
       if (adapter == nullptr) continue;
       auto identity = identify(adapter);
-      if (std::ranges::find(known, identity) != known.end()) {
+      // Where it takes no driver, it offers one that does nothing.
+      if (identity.is_null || std::ranges::find(known, identity) != known.end()) {
         call().AdapterRelease(adapter);
         continue;
       }
@@ -123,6 +151,7 @@ class Dawn final : public Engine {
   void run_callbacks(WGPUDevice /*device*/) override { extras_.InstanceProcessEvents(instance_); }
   void finish(WGPUDevice /*device*/) override {}
   double timestamp_period(WGPUQueue /*queue*/) override { return 1; }
+  std::string last_log() override { return log_.get(); }
 
  private:
   WGPUAdapter request(const WGPURequestAdapterOptions& options) {
@@ -140,25 +169,27 @@ class Dawn final : public Engine {
   Identity identify(WGPUAdapter adapter) {
     WGPUAdapterInfo info{};
     if (call().AdapterGetInfo(adapter, &info) != WGPUStatus_Success) return {};
-    Identity identity{std::string(view(info.device)), info.vendorID, info.deviceID};
+    Identity identity{std::string(view(info.device)), info.vendorID, info.deviceID,
+                      info.backendType == WGPUBackendType_Null};
     call().AdapterInfoFreeMembers(info);
     return identity;
   }
 
   DawnExtras extras_;
   WGPUInstance instance_ = nullptr;
+  Log log_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Engine>> make_dawn(FindFunction find, void* from, std::string_view where) {
+Result<std::unique_ptr<Engine>> make_dawn(FindFunction find, void* from, std::string_view where, bool is_known) {
   TRY_ASSIGN(const auto functions, take_functions(find, from, where));
   DawnExtras extras;
 #define NIBBLE_DAWN_TAKE(name) TRY(take_function(find, from, where, "wgpu" #name, extras.name));
   NIBBLE_DAWN_EXTRAS(NIBBLE_DAWN_TAKE)
 #undef NIBBLE_DAWN_TAKE
   auto engine = std::make_unique<Dawn>(functions, extras);
-  TRY(engine->start(where));
+  TRY(engine->start(where, is_known));
   return engine;
 }
 

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -74,6 +75,23 @@ struct Functions {
 /// Something that was submitted, in the engine's own numbers.
 using Submission = std::uint64_t;
 
+/// The last line that an engine logged. Its callback may come on any thread.
+class Log {
+ public:
+  void set(std::string_view line) {
+    const std::lock_guard guard(mutex_);
+    last_ = line;
+  }
+  std::string get() {
+    const std::lock_guard guard(mutex_);
+    return last_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::string last_;
+};
+
 class Engine {
  public:
   virtual ~Engine() = default;
@@ -135,7 +153,8 @@ Result<Functions> take_functions(FindFunction find, void* from, std::string_view
 
 /// Each in its file.
 Result<std::unique_ptr<Engine>> make_wgpu_native(FindFunction find, void* from, std::string_view where);
-Result<std::unique_ptr<Engine>> make_dawn(FindFunction find, void* from, std::string_view where);
+/// `is_known`: it is the one in the wheel that Nibble names.
+Result<std::unique_ptr<Engine>> make_dawn(FindFunction find, void* from, std::string_view where, bool is_known);
 
 inline WGPUStringView view(std::string_view text) { return {text.data(), text.size()}; }
 inline std::string_view view(WGPUStringView text) {

@@ -84,8 +84,8 @@ struct Library {
     handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     return handle != nullptr;
   }
-  Result<std::unique_ptr<Engine>> make(Result<std::unique_ptr<Engine>> (*engine)(FindFunction, void*,
-                                                                                 std::string_view)) const {
+  template <class Make>
+  Result<std::unique_ptr<Engine>> make(Make&& engine) const {
     auto made = engine([](void* library, const char* name) { return dlsym(library, name); }, handle, path);
     if (!made) dlclose(handle);
     return made;
@@ -128,7 +128,10 @@ Result<std::unique_ptr<Engine>> load_wgpu(const Loader& one) {
 Result<std::unique_ptr<Engine>> load_dawn(Loader& one) {
   if (const auto path = given_path(one, "dawn", kDawnVariable); !path.empty()) {
     Library library;
-    return library.open(path) ? library.make(make_dawn) : not_loaded("Dawn", path);
+    const auto make = [](FindFunction find, void* from, std::string_view at) {
+      return make_dawn(find, from, at, false);
+    };
+    return library.open(path) ? library.make(make) : not_loaded("Dawn", path);
   }
   if (one.dawn.empty()) {
     return fail(ErrorCode::gpu,
@@ -141,7 +144,7 @@ Result<std::unique_ptr<Engine>> load_dawn(Loader& one) {
     const auto found = all.find(name);
     return found != all.end() ? found->second : nullptr;
   };
-  return make_dawn(find, &one.dawn, "the package wgpudawn");
+  return make_dawn(find, &one.dawn, "the package wgpudawn", true);
 }
 
 }  // namespace
@@ -152,6 +155,20 @@ Result<Functions> take_functions(FindFunction find, void* from, std::string_view
   NIBBLE_WEBGPU_FUNCTIONS(NIBBLE_WEBGPU_TAKE)
 #undef NIBBLE_WEBGPU_TAKE
   return functions;
+}
+
+std::string one_line(std::string_view text) {
+  std::string out;
+  for (char c : text) {
+    bool space = c == '\n' || c == '\t' || c == ' ' || c == '\r';
+    if (!space) {
+      out += c;
+    } else if (!out.empty() && out.back() != ' ') {
+      out += ' ';
+    }
+  }
+  while (!out.empty() && out.back() == ' ') out.pop_back();
+  return out;
 }
 
 std::span<const std::string_view> engine_names() { return kEngines; }

@@ -24,4 +24,7 @@ Result<Engine*> engine(std::string_view name);
 /// The name that the caller gave, or that of $NIBBLE_ENGINE, or "" for any. An unknown one is an error.
 Result<std::string_view> chosen_engine(std::string_view given);
 
+/// Messages of engines have several lines; ours have one.
+std::string one_line(std::string_view text);
+
 }  // namespace nibble::gpu

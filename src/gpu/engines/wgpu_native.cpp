@@ -1,6 +1,5 @@
 // wgpu-native. It aborts the process where a driver fails while it works: see SECURITY.md.
 #include <algorithm>
-#include <mutex>
 
 #include "gpu/engines/engine.hpp"
 
@@ -28,16 +27,8 @@ struct WgpuExtras {
 #undef NIBBLE_WGPU_EXTRA
 };
 
-struct Log {
-  std::mutex mutex;
-  std::string last;
-};
-
-void on_log(WGPULogLevel level, WGPUStringView message, void* to) {
-  if (level != WGPULogLevel_Error) return;
-  auto& log = *static_cast<Log*>(to);
-  const std::lock_guard guard(log.mutex);
-  log.last = view(message);
+void on_wgpu_log(WGPULogLevel level, WGPUStringView message, void* log) {
+  if (level == WGPULogLevel_Error) static_cast<Log*>(log)->set(view(message));
 }
 
 class WgpuNative final : public Engine {
@@ -45,7 +36,7 @@ class WgpuNative final : public Engine {
   WgpuNative(const Functions& functions, const WgpuExtras& extras) : Engine(functions), extras_(extras) {}
 
   Status start(std::string_view where) {
-    extras_.SetLogCallback(on_log, &log_);
+    extras_.SetLogCallback(on_wgpu_log, &log_);
     extras_.SetLogLevel(WGPULogLevel_Error);
     instance_ = make_instance(WGPUInstanceBackend_Vulkan | WGPUInstanceBackend_Metal | WGPUInstanceBackend_DX12);
     // Looking for OpenGL is slow and noisy (EGL writes to stderr), so do it only if there is no other adapter.
@@ -96,10 +87,7 @@ class WgpuNative final : public Engine {
     return sum;
   }
 
-  std::string last_log() override {
-    const std::lock_guard guard(log_.mutex);
-    return log_.last;
-  }
+  std::string last_log() override { return log_.get(); }
 
  private:
   WGPUInstance make_instance(WGPUInstanceBackend backends) {
