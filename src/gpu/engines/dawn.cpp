@@ -20,6 +20,7 @@ struct Toggles {
 
 /// Of the Dawn in the wheel `wgpudawn`; another one may have other members.
 constexpr auto kInstanceDescriptor = static_cast<WGPUSType>(0x00050006);
+constexpr std::uint32_t kNoValidation = 2;  // of what Dawn itself asks of the driver
 struct LoggingCallbackInfo {
   WGPUChainedStruct* next;
   void (*callback)(std::uint32_t type, WGPUStringView message, void* log, void*);
@@ -75,8 +76,11 @@ class Dawn final : public Engine {
     const auto feature = WGPUInstanceFeatureName_TimedWaitAny;
     WGPUInstanceDescriptor descriptor{};
     // Otherwise it writes to stderr why it does not take an adapter.
-    InstanceExtras extras{{nullptr, kInstanceDescriptor},        0, nullptr, nullptr, 0, 0,
-                          {nullptr, on_dawn_log, &log_, nullptr}};
+    InstanceExtras extras{};
+    extras.chain.sType = kInstanceDescriptor;
+    extras.validation_level = kNoValidation;
+    extras.logging.callback = on_dawn_log;
+    extras.logging.userdata1 = &log_;
     if (is_known) descriptor.nextInChain = &extras.chain;
     descriptor.requiredFeatureCount = 1;
     descriptor.requiredFeatures = &feature;
