@@ -78,7 +78,7 @@ class Program {
 gpu::Buffer upload(gpu::Device& device, const std::vector<float>& data, std::size_t count) {
   constexpr auto kUsage = WGPUBufferUsage_Storage | WGPUBufferUsage_CopyDst | WGPUBufferUsage_CopySrc;
   auto buffer = must(device.make_buffer(count * 4, kUsage, "a buffer of the first rung"));
-  if (!data.empty()) gpu::wgpu().QueueWriteBuffer(device.queue(), buffer.get(), 0, data.data(), data.size() * 4);
+  if (!data.empty()) device.call().QueueWriteBuffer(device.queue(), buffer.get(), 0, data.data(), data.size() * 4);
   return buffer;
 }
 

@@ -121,7 +121,6 @@ void whole_call(Report& report, const Model& model, int rounds) {
 
 void load_plain(const std::string& path, const Device& device) {
   auto& gpu = *Internals::of(device)->gpu;
-  const auto& w = gpu::wgpu();
   std::vector<gpu::Buffer> buffers;
   std::vector<std::byte> chunk(4 << 20);
   measure_load([&] {
@@ -135,8 +134,8 @@ void load_plain(const std::string& path, const Device& device) {
       for (std::uint64_t at = 0; at < bytes;) {
         const auto got = ::read(file, chunk.data(), std::min<std::uint64_t>(chunk.size(), bytes - at));
         if (got <= 0) die("cannot read " + path);
-        w.QueueWriteBuffer(gpu.queue(), buffers.back().get(), at, chunk.data(), static_cast<std::size_t>(got));
-        gpu.wait(w.QueueSubmitForIndex(gpu.queue(), 0, nullptr));
+        gpu.call().QueueWriteBuffer(gpu.queue(), buffers.back().get(), at, chunk.data(), static_cast<std::size_t>(got));
+        gpu.wait(gpu.engine().submit(gpu.queue(), {}));
         at += static_cast<std::uint64_t>(got);
       }
       left -= bytes;

@@ -83,7 +83,7 @@ RawDispatch::RawDispatch(gpu::Device& device, PipelineDesc desc, std::vector<WGP
   gpu::ErrorScope scope(device_, gpu::ErrorScope::Catch::validation);
   std::array<std::byte, kParamsStride> block{};
   std::ranges::copy(params, block.begin());
-  gpu::wgpu().QueueWriteBuffer(device_.queue(), params_.get(), 0, block.data(), block.size());
+  device_.call().QueueWriteBuffer(device_.queue(), params_.get(), 0, block.data(), block.size());
   std::vector<WGPUBindGroupEntry> entries(buffers_.size() + 1);
   for (std::size_t i = 0; i < entries.size(); ++i) {
     entries[i] = {};
@@ -95,7 +95,7 @@ RawDispatch::RawDispatch(gpu::Device& device, PipelineDesc desc, std::vector<WGP
   group.layout = pipeline_->layout->group.get();
   group.entryCount = entries.size();
   group.entries = entries.data();
-  group_ = gpu::BindGroup(gpu::wgpu().DeviceCreateBindGroup(device_.handle(), &group));
+  group_ = gpu::BindGroup(device_.engine(), device_.call().DeviceCreateBindGroup(device_.handle(), &group));
   must(scope.close("making a benchmark's dispatch"));
 }
 
@@ -110,8 +110,8 @@ std::vector<WGPUBuffer> buffers_of(const gpu::Executor& executor, const Dispatch
 }
 
 void RawDispatch::encode(WGPUCommandEncoder encoder) const {
-  const auto& w = gpu::wgpu();
-  const gpu::ComputePass pass(w.CommandEncoderBeginComputePass(encoder, nullptr));
+  const auto& w = device_.call();
+  const gpu::ComputePass pass(device_.engine(), w.CommandEncoderBeginComputePass(encoder, nullptr));
   const std::uint32_t offset = 0;
   w.ComputePassEncoderSetPipeline(pass.get(), pipeline_->handle.get());
   w.ComputePassEncoderSetBindGroup(pass.get(), 0, group_.get(), 1, &offset);
@@ -120,36 +120,33 @@ void RawDispatch::encode(WGPUCommandEncoder encoder) const {
 }
 
 void RawDispatch::run() const {
-  const auto& w = gpu::wgpu();
-  const gpu::CommandEncoder encoder(w.DeviceCreateCommandEncoder(device_.handle(), nullptr));
+  const auto& w = device_.call();
+  const gpu::CommandEncoder encoder(device_.engine(), w.DeviceCreateCommandEncoder(device_.handle(), nullptr));
   encode(encoder.get());
-  const gpu::CommandBuffer commands(w.CommandEncoderFinish(encoder.get(), nullptr));
-  const WGPUCommandBuffer raw = commands.get();
-  device_.wait(w.QueueSubmitForIndex(device_.queue(), 1, &raw));
+  const gpu::CommandBuffer commands(device_.engine(), w.CommandEncoderFinish(encoder.get(), nullptr));
+  device_.wait(device_.engine().submit(device_.queue(), {{commands.get()}}));
 }
 
 void run_in_order(gpu::Device& device, const std::deque<RawDispatch>& dispatches) {
-  const auto& w = gpu::wgpu();
-  const gpu::CommandEncoder encoder(w.DeviceCreateCommandEncoder(device.handle(), nullptr));
+  const auto& w = device.call();
+  const gpu::CommandEncoder encoder(device.engine(), w.DeviceCreateCommandEncoder(device.handle(), nullptr));
   for (const auto& d : dispatches) d.encode(encoder.get());
-  const gpu::CommandBuffer commands(w.CommandEncoderFinish(encoder.get(), nullptr));
-  const WGPUCommandBuffer raw = commands.get();
-  device.wait(w.QueueSubmitForIndex(device.queue(), 1, &raw));
+  const gpu::CommandBuffer commands(device.engine(), w.CommandEncoderFinish(encoder.get(), nullptr));
+  device.wait(device.engine().submit(device.queue(), {{commands.get()}}));
 }
 
 void RawDispatch::run_and_read(std::size_t index, std::uint64_t bytes, std::byte* to) {
-  const auto& w = gpu::wgpu();
+  const auto& w = device_.call();
   if (readback_.buffer() == nullptr) must(readback_.make(device_, bytes));
-  const gpu::CommandEncoder encoder(w.DeviceCreateCommandEncoder(device_.handle(), nullptr));
+  const gpu::CommandEncoder encoder(device_.engine(), w.DeviceCreateCommandEncoder(device_.handle(), nullptr));
   encode(encoder.get());
   w.CommandEncoderCopyBufferToBuffer(encoder.get(), buffers_[index], 0, readback_.buffer(), 0, bytes);
-  const gpu::CommandBuffer commands(w.CommandEncoderFinish(encoder.get(), nullptr));
-  const WGPUCommandBuffer raw = commands.get();
-  const auto submission = w.QueueSubmitForIndex(device_.queue(), 1, &raw);
-  readback_.request(bytes);
+  const gpu::CommandBuffer commands(device_.engine(), w.CommandEncoderFinish(encoder.get(), nullptr));
+  const auto submission = device_.engine().submit(device_.queue(), {{commands.get()}});
+  readback_.request(device_, bytes);
   const auto data = must(readback_.wait(device_, submission));
   std::ranges::copy(data, to);
-  readback_.release();
+  readback_.release(device_);
 }
 
 namespace {

@@ -188,12 +188,14 @@ def load(
     device: str | int | Device | DeviceInfo | None = None,
     on_progress: Callable[[int, int], None] | None = None,
     *,
+    engine: str | None = None,
 """
 
 PYTHON_DOC = '''    """Loads a .pte file onto a GPU.
 
     device: an open Device, or which one to open: an index, a kind ("cpu", "integrated", "discrete"), a part of a name
         or one of devices(); by default what $NIBBLE_DEVICE says, else the best adapter.
+    engine: the WebGPU implementation, "dawn" or "wgpu"; by default what $NIBBLE_ENGINE says, else any.
     on_progress: called with the bytes of weights uploaded so far, and in all.
 '''
 
@@ -223,7 +225,7 @@ def python_load(options: list[Option]) -> str:
             "    options = LoadOptions(",
             *taken,
             "    )",
-            "    return load_program(path, device, on_progress, options)",
+            "    return load_program(path, device, engine, on_progress, options)",
             "",
         ]
     )

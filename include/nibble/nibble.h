@@ -64,11 +64,19 @@ NIBBLE_EXPORT const char* nibble_error(void) NIBBLE_NOEXCEPT;
 /* Its code: the number of nibble::ErrorCode. */
 NIBBLE_EXPORT int32_t nibble_error_code(void) NIBBLE_NOEXCEPT;
 
-/* Sets the path of wgpu-native, instead of searching for it. Call it before the first device is listed or opened. */
-NIBBLE_EXPORT void nibble_set_wgpu_library(const char* path) NIBBLE_NOEXCEPT;
+/* Sets the path of an engine's library ("wgpu", "dawn"), instead of searching for it. Call it before the first device
+ * is listed or opened. */
+NIBBLE_EXPORT bool nibble_set_engine_library(const char* engine, const char* path) NIBBLE_NOEXCEPT;
+/* Hands over the functions of a Dawn that this process has: their names in webgpu.h, and their addresses. */
+NIBBLE_EXPORT bool nibble_set_wgpu_functions(const char* const* names, void* const* addresses,
+                                             size_t count) NIBBLE_NOEXCEPT;
 
-/* All adapters as a JSON list. Valid until the thread's next call of this function. */
-NIBBLE_EXPORT const char* nibble_devices_json(void) NIBBLE_NOEXCEPT;
+/* `provide` is called when Dawn is first needed, to hand its functions over then and not before. */
+NIBBLE_EXPORT void nibble_set_wgpu_provider(void (*provide)(void)) NIBBLE_NOEXCEPT;
+
+/* All adapters as a JSON list. Valid until the thread's next call of this function. `engine`: "dawn", "wgpu", or null
+ * for $NIBBLE_ENGINE or all. */
+NIBBLE_EXPORT const char* nibble_devices_json(const char* engine) NIBBLE_NOEXCEPT;
 
 /* All ops as a JSON list of {"name", "family", "arguments", "notes"}; an argument is {"name", "role", "optional",
  * "ignored", "output"}. Needs no device, like the next one. */
@@ -78,7 +86,8 @@ NIBBLE_EXPORT const char* nibble_ops_json(void) NIBBLE_NOEXCEPT;
  * same in every call) may be left out. A SymInt is {}. Everything else is written as what it is. */
 NIBBLE_EXPORT bool nibble_check_node(const char* node) NIBBLE_NOEXCEPT;
 
-NIBBLE_EXPORT nibble_device* nibble_device_open(const char* selector) NIBBLE_NOEXCEPT;
+/* `selector`: an index, a kind, a part of a name, or null for $NIBBLE_DEVICE or the best; `engine` as above. */
+NIBBLE_EXPORT nibble_device* nibble_device_open(const char* selector, const char* engine) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT const char* nibble_device_json(nibble_device* device) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT uint64_t nibble_device_live_objects(nibble_device* device) NIBBLE_NOEXCEPT;
 /* How many different pipelines the device has compiled so far. Calls never compile. */

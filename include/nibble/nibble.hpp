@@ -29,7 +29,9 @@ struct Internals;
 
 /// What an adapter is and can do.
 struct DeviceInfo {
-  std::size_t index = 0;
+  std::size_t index = 0;   ///< in the list that it was found in
+  std::size_t number = 0;  ///< among the adapters of its engine
+  std::string engine;      ///< "dawn" or "wgpu"
   std::string name;
   std::string kind;     ///< "discrete", "integrated", "cpu" or "unknown"
   std::string backend;  ///< "vulkan", "metal", …
@@ -43,11 +45,16 @@ struct DeviceInfo {
   std::string profile_json;  ///< the whole profile, as `nibble inspect --device-profile` reads it
 };
 
-/// Sets the path of wgpu-native, instead of searching for it. Call it before the first device is listed or opened.
-NIBBLE_API void set_wgpu_library(std::string path);
+/// Sets the path of an engine's library ("wgpu", "dawn"), instead of searching for it. Call it before the first device
+/// is listed or opened.
+NIBBLE_API Status set_engine_library(std::string_view engine, std::string path);
+/// Hands over the functions of a Dawn that this process has, by their names in webgpu.h.
+NIBBLE_API void set_dawn_functions(std::vector<std::pair<std::string, void*>> functions);
+/// `provide` is called when Dawn is first needed, to hand its functions over then.
+NIBBLE_API void set_dawn_provider(void (*provide)());
 
-/// All adapters that can run programs; the list may be empty.
-NIBBLE_API Result<std::vector<DeviceInfo>> devices();
+/// All adapters that can run programs; the list may be empty. `engine`: empty for $NIBBLE_ENGINE or all engines.
+NIBBLE_API Result<std::vector<DeviceInfo>> devices(std::string_view engine = {});
 
 class NIBBLE_API Device {
  public:
@@ -56,12 +63,12 @@ class NIBBLE_API Device {
   Device& operator=(const Device&) = default;
 
   /// `selector`: empty for $NIBBLE_DEVICE or the best adapter, else an index, a kind ("cpu", "discrete",
-  /// "integrated") or a part of a name.
-  static Result<Device> open(std::string_view selector = {});
+  /// "integrated") or a part of a name. `engine`: "dawn", "wgpu", or empty for $NIBBLE_ENGINE or any.
+  static Result<Device> open(std::string_view selector = {}, std::string_view engine = {});
   const DeviceInfo& info() const;
   /// The error that ended this device: it was lost, or an operation failed outside any call.
   std::optional<Error> lost() const;
-  /// For leak checks: wgpu's live objects in this process, without this device's cached pipelines.
+  /// For leak checks: the engine's live objects in this process, without this device's cached pipelines.
   std::size_t live_objects() const;
   /// How many different pipelines this device has compiled so far. Each is compiled once.
   std::size_t compiled_pipelines() const;

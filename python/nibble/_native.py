@@ -1,10 +1,10 @@
 """The C API of libnibble.so (include/nibble/nibble.h), and nothing more."""
 
 import ctypes
-import importlib.util
-import os
 from ctypes import CFUNCTYPE, POINTER, c_bool, c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
+
+from ._engines import open_library
 
 LIBRARY_DIR = Path(__file__).parent / "lib"
 MAX_RANK = 8
@@ -55,11 +55,10 @@ _FUNCTIONS = {
     "nibble_version": (c_char_p, []),
     "nibble_error": (c_char_p, []),
     "nibble_error_code": (c_int32, []),
-    "nibble_set_wgpu_library": (None, [c_char_p]),
-    "nibble_devices_json": (c_char_p, []),
+    "nibble_devices_json": (c_char_p, [c_char_p]),
     "nibble_ops_json": (c_char_p, []),
     "nibble_check_node": (c_bool, [c_char_p]),
-    "nibble_device_open": (c_void_p, [c_char_p]),
+    "nibble_device_open": (c_void_p, [c_char_p, c_char_p]),
     "nibble_device_json": (c_char_p, [c_void_p]),
     "nibble_device_live_objects": (c_uint64, [c_void_p]),
     "nibble_device_compiled_pipelines": (c_uint64, [c_void_p]),
@@ -80,31 +79,12 @@ _FUNCTIONS = {
 }
 
 
-def _wgpu_library() -> Path | None:
-    """The library wgpu-native in the wheel `wgpu`, which may be installed in another folder than ours."""
-    spec = importlib.util.find_spec("wgpu")
-    for folder in (spec and spec.submodule_search_locations) or ():
-        for name in ("libwgpu_native-release.so", "libwgpu_native.so"):
-            path = Path(folder) / "resources" / name
-            if path.exists():
-                return path
-    return None
-
-
 def _load() -> ctypes.CDLL:
     path = LIBRARY_DIR / "libnibble.so"
     try:
-        library = ctypes.CDLL(os.fspath(path))
+        return open_library(path, _FUNCTIONS)
     except OSError as error:
         raise ImportError(f"Nibble's library {path} cannot be loaded: {error}") from error
-    for name, (result, arguments) in _FUNCTIONS.items():
-        function = getattr(library, name)
-        function.restype = result
-        function.argtypes = arguments
-    # A path set here would override the variable, but the user's choice must win.
-    if "NIBBLE_WGPU_LIBRARY" not in os.environ and (wgpu := _wgpu_library()):
-        library.nibble_set_wgpu_library(os.fsencode(wgpu))
-    return library
 
 
 lib = _load()

@@ -21,9 +21,12 @@ _INT64 = np.iinfo(np.int64)
 
 @dataclass(frozen=True)
 class DeviceInfo:
-    """An adapter. `profile` has all that planning knows about it: limits and features by name."""
+    """An adapter. `index` is its place in the list, `number` that among the adapters of its `engine`. `profile` has all
+    that planning knows about it: limits and features by name."""
 
     index: int
+    number: int
+    engine: str
     name: str
     kind: str
     backend: str
@@ -33,8 +36,8 @@ class DeviceInfo:
     @classmethod
     def _from_json(cls, text: bytes | dict) -> "DeviceInfo":
         profile = json.loads(text) if isinstance(text, bytes) else dict(text)
-        index = profile.pop("index")
-        return cls(index, *(profile[key] for key in ("name", "kind", "backend", "driver")), profile)
+        places = (profile.pop("index"), profile.pop("number"))
+        return cls(*places, *(profile[key] for key in ("engine", "name", "kind", "backend", "driver")), profile)
 
 
 @dataclass(frozen=True)
@@ -101,9 +104,13 @@ class _Handle:
             self._finalizer()
 
 
-def devices() -> list[DeviceInfo]:
-    """All adapters that can run programs; the list may be empty."""
-    return [DeviceInfo._from_json(info) for info in json.loads(check(lib.nibble_devices_json()))]
+def devices(engine: str | None = None) -> list[DeviceInfo]:
+    """All adapters that can run programs; the list may be empty.
+
+    engine: "dawn" or "wgpu"; by default what $NIBBLE_ENGINE says, else all.
+    """
+    found = check(lib.nibble_devices_json(take_text(engine or "", "engine must be text")))
+    return [DeviceInfo._from_json(info) for info in json.loads(found)]
 
 
 class _Closable:
@@ -119,11 +126,13 @@ class _Closable:
 class Device(_Closable):
     """An open adapter. Models on the same device share compiled kernels."""
 
-    def __init__(self, which: str | int | DeviceInfo | None = None):
+    def __init__(self, which: str | int | DeviceInfo | None = None, engine: str | None = None):
         """`which`: an index, a kind ("cpu", "discrete", "integrated"), a part of a name, or one of devices(); None for
-        $NIBBLE_DEVICE or the best adapter."""
-        selector = "" if which is None else str(which.index if isinstance(which, DeviceInfo) else which)
-        pointer = check(lib.nibble_device_open(take_text(selector, "device must be text")))
+        $NIBBLE_DEVICE or the best adapter. `engine`: "dawn" or "wgpu"; None for $NIBBLE_ENGINE or any."""
+        if isinstance(which, DeviceInfo):
+            which, engine = which.number, which.engine
+        selector = take_text("" if which is None else str(which), "device must be text")
+        pointer = check(lib.nibble_device_open(selector, take_text(engine or "", "engine must be text")))
         self._handle = _Handle(pointer, lib.nibble_device_free, "device")
         self.info = DeviceInfo._from_json(check(lib.nibble_device_json(pointer)))
 
@@ -154,11 +163,12 @@ class Device(_Closable):
 def load_program(
     path: str | os.PathLike,
     device: str | int | Device | DeviceInfo | None,
+    engine: str | None,
     on_progress: Callable[[int, int], None] | None,
     options: ctypes.Structure,
 ) -> "Model":
     """load() with its options as nibble_load_options."""
-    opened = device if isinstance(device, Device) else Device(device)
+    opened = device if isinstance(device, Device) else Device(device, engine)
     failures = []
 
     def report(done: int, total: int, _user) -> None:

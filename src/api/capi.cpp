@@ -58,7 +58,7 @@ bool is_there(const T* pointer, const char* what) {
 }
 
 Json json_of(const nibble::DeviceInfo& info) {
-  Json json = {{"index", info.index}};
+  Json json = {{"index", info.index}, {"number", info.number}};
   json.update(Json::parse(info.profile_json, nullptr, false));
   return json;
 }
@@ -142,11 +142,26 @@ const char* nibble_version(void) noexcept { return nibble::version().data(); }
 const char* nibble_error(void) noexcept { return last_error.message.c_str(); }
 int32_t nibble_error_code(void) noexcept { return static_cast<std::int32_t>(last_error.code); }
 
-void nibble_set_wgpu_library(const char* path) noexcept { nibble::set_wgpu_library(path != nullptr ? path : ""); }
+bool nibble_set_engine_library(const char* engine, const char* path) noexcept {
+  return is_there(engine, "engine") && is_there(path, "path") && ok(nibble::set_engine_library(engine, path));
+}
 
-const char* nibble_devices_json(void) noexcept {
+bool nibble_set_wgpu_functions(const char* const* names, void* const* addresses, size_t count) noexcept {
+  if (count != 0 && (!is_there(names, "names") || !is_there(addresses, "addresses"))) return false;
+  std::vector<std::pair<std::string, void*>> functions;
+  for (size_t i = 0; i < count; ++i) {
+    if (!is_there(names[i], "name")) return false;
+    functions.emplace_back(names[i], addresses[i]);
+  }
+  nibble::set_dawn_functions(std::move(functions));
+  return true;
+}
+
+void nibble_set_wgpu_provider(void (*provide)(void)) noexcept { nibble::set_dawn_provider(provide); }
+
+const char* nibble_devices_json(const char* engine) noexcept {
   thread_local std::string text;
-  auto devices = nibble::devices();
+  auto devices = nibble::devices(engine != nullptr ? engine : "");
   if (!devices) return failed(std::move(devices).error());
   Json json = Json::array();
   for (const auto& info : *devices) json.push_back(json_of(info));
@@ -161,8 +176,8 @@ const char* nibble_ops_json(void) noexcept {
 
 bool nibble_check_node(const char* node) noexcept { return is_there(node, "node") && ok(nibble::check_node(node)); }
 
-nibble_device* nibble_device_open(const char* selector) noexcept {
-  auto device = nibble::Device::open(selector != nullptr ? selector : "");
+nibble_device* nibble_device_open(const char* selector, const char* engine) noexcept {
+  auto device = nibble::Device::open(selector != nullptr ? selector : "", engine != nullptr ? engine : "");
   if (!device) return failed(std::move(device).error());
   auto json = text_of(json_of(device->info()));
   return new nibble_device{*device, std::move(json)};

@@ -7,15 +7,18 @@
 #include "api/profile_json.hpp"
 #include "api/session.hpp"
 #include "gpu/adapters.hpp"
+#include "gpu/engines/engines.hpp"
 #include "ops/registry.hpp"
 #include "program/mapped_file.hpp"
 
 namespace nibble {
 namespace {
 
-DeviceInfo info_of(std::size_t index, const DeviceProfile& profile) {
+DeviceInfo info_of(std::size_t index, std::size_t number, const DeviceProfile& profile) {
   DeviceInfo info;
   info.index = index;
+  info.number = number;
+  info.engine = profile.engine;
   info.name = profile.name;
   info.kind = to_string(profile.kind);
   info.backend = profile.backend;
@@ -55,25 +58,32 @@ Result<std::shared_ptr<SessionImpl>> make_session(const std::shared_ptr<const Mo
 
 }  // namespace
 
-void set_wgpu_library(std::string path) { gpu::set_wgpu_library(std::move(path)); }
+Status set_engine_library(std::string_view engine, std::string path) {
+  return gpu::set_engine_library(engine, std::move(path));
+}
+void set_dawn_functions(std::vector<std::pair<std::string, void*>> functions) {
+  gpu::set_dawn_functions(std::move(functions));
+}
 
-Result<std::vector<DeviceInfo>> devices() {
-  TRY_ASSIGN(auto adapters, gpu::adapters());
+void set_dawn_provider(void (*provide)()) { gpu::set_dawn_provider(provide); }
+
+Result<std::vector<DeviceInfo>> devices(std::string_view engine) {
+  TRY_ASSIGN(auto adapters, gpu::adapters(engine));
   std::vector<DeviceInfo> out;
   out.reserve(adapters.size());
-  for (std::size_t i = 0; i < adapters.size(); ++i) out.push_back(info_of(i, adapters[i].profile));
+  for (const auto& adapter : adapters) out.push_back(info_of(out.size(), adapter.number, adapter.profile));
   return out;
 }
 
-Result<Device> Device::open(std::string_view selector) {
-  TRY_ASSIGN(auto gpu, gpu::Device::open(selector));
-  auto info = info_of(gpu->index(), gpu->profile());
+Result<Device> Device::open(std::string_view selector, std::string_view engine) {
+  TRY_ASSIGN(auto gpu, gpu::Device::open(selector, engine));
+  auto info = info_of(gpu->index(), gpu->number(), gpu->profile());
   return Internals::make<Device>(std::make_shared<DeviceImpl>(std::move(gpu), std::move(info)));
 }
 
 const DeviceInfo& Device::info() const { return impl_->info; }
 std::optional<Error> Device::lost() const { return impl_->gpu->lost(); }
-std::size_t Device::live_objects() const { return gpu::live_objects() - impl_->gpu->kept_objects(); }
+std::size_t Device::live_objects() const { return impl_->gpu->engine().live_objects() - impl_->gpu->kept_objects(); }
 std::size_t Device::compiled_pipelines() const { return impl_->gpu->compiled_pipelines(); }
 
 Result<Model> Model::load(const Device& device, const std::string& path, const LoadOptions& options) {

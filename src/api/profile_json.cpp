@@ -59,6 +59,7 @@ std::string profile_to_json(const DeviceProfile& profile) {
       {"name", profile.name},
       {"driver", profile.driver},
       {"backend", profile.backend},
+      {"engine", profile.engine},
       {"kind", to_string(profile.kind)},
       {"max_buffer_size", limits.max_buffer_size},
       {"max_storage_binding_size", limits.max_storage_binding_size},
@@ -87,6 +88,8 @@ Result<DeviceProfile> profile_from_json(std::string_view text) {
   reader.take("name", profile.name);
   reader.take("driver", profile.driver);
   reader.take("backend", profile.backend);
+  // Not in profiles that were made when there was one engine.
+  if (json.contains("engine")) reader.take("engine", profile.engine);
   reader.take("kind", kind);
   reader.take("max_buffer_size", limits.max_buffer_size);
   reader.take("max_storage_binding_size", limits.max_storage_binding_size);

@@ -86,7 +86,7 @@ Result<double> time_gpu(Session& session, const HostInputs& inputs, const HostOu
 }  // namespace
 
 Status bench_command(const BenchOptions& options) {
-  TRY_ASSIGN(const Device device, Device::open(options.device));
+  TRY_ASSIGN(const Device device, Device::open(options.device, options.engine));
   Progress progress;
   TRY_ASSIGN(const Model model, Model::load(device, options.model, {options, progress.callback()}));
   progress.clear();

@@ -19,6 +19,7 @@ using InputShape = std::pair<std::size_t, Shape>;
 Result<InputShape> parse_input_shape(std::string_view text);
 
 struct DevicesOptions {
+  std::string engine;
   bool json = false;
 };
 Status devices_command(const DevicesOptions& options);
@@ -34,6 +35,7 @@ Status ops_command(const OpsOptions& options);
 struct ModelOptions : InspectOptions {
   std::string model;
   std::string device;
+  std::string engine;
   bool json = false;
 };
 

@@ -20,17 +20,17 @@ std::string features(const DeviceInfo& device) {
 }  // namespace
 
 Status devices_command(const DevicesOptions& options) {
-  TRY_ASSIGN(const auto all, devices());
+  TRY_ASSIGN(const auto all, devices(options.engine));
   if (options.json) {
     auto list = nlohmann::ordered_json::array();
     for (const auto& device : all) list.push_back(nlohmann::ordered_json::parse(device.profile_json, nullptr, false));
     print(list.dump(2) + '\n');
     return {};
   }
-  Table table("rllllrrrl");
-  table.row({"#", "name", "kind", "backend", "driver", "buffer", "binding", "threads", "features"});
+  Table table("rlllllrrrl");
+  table.row({"#", "engine", "name", "kind", "backend", "driver", "buffer", "binding", "threads", "features"});
   for (const auto& device : all) {
-    table.row({std::to_string(device.index), device.name, device.kind, device.backend, device.driver,
+    table.row({std::to_string(device.index), device.engine, device.name, device.kind, device.backend, device.driver,
                format_bytes(device.max_buffer_size), format_bytes(device.max_storage_binding_size),
                std::to_string(device.max_workgroup_invocations), features(device)});
   }

@@ -25,7 +25,7 @@ Result<DeviceProfile> read_profile(const std::string& path) {
 Result<DeviceProfile> choose_profile(const InspectCommandOptions& options) {
   if (!options.device_profile.empty()) return read_profile(options.device_profile);
   if (!options.use_device) return DeviceProfile{};
-  TRY_ASSIGN(const Device device, Device::open(options.device));
+  TRY_ASSIGN(const Device device, Device::open(options.device, options.engine));
   return profile_from_json(device.info().profile_json);
 }
 

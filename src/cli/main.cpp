@@ -35,6 +35,7 @@ CLI::Option* add_model(CLI::App& command, ModelOptions& options) {
       ->allow_extra_args(false)
       ->type_name("N");
   add_option_flags(command, options);
+  command.add_option("--engine", options.engine, "WebGPU implementation: dawn or wgpu")->type_name("NAME");
   return command
       .add_option("--device", options.device, "Adapter: index, kind (discrete, integrated, cpu) or part of its name")
       ->type_name("WHICH");
@@ -81,6 +82,7 @@ struct CommandLine {
  private:
   void add_devices() {
     auto* command = app.add_subcommand("devices", "List the adapters that can run programs");
+    command->add_option("--engine", devices.engine, "Only those of this engine: dawn or wgpu")->type_name("NAME");
     command->add_flag("--json", devices.json, "Print all device profiles as JSON, for inspect --device-profile");
     command->callback([this] { chosen = [this] { return devices_command(devices); }; });
   }
@@ -168,7 +170,8 @@ int main_command(int argc, char** argv) {
 }  // namespace
 }  // namespace nibble::cli
 
-int main(int argc, char** argv) {
+/// What the wheel's command, a Python script, calls.
+extern "C" [[gnu::visibility("default")]] int nibble_main(int argc, char** argv) noexcept {
   try {
     return nibble::cli::main_command(argc, argv);
   } catch (const std::bad_alloc&) {
@@ -177,3 +180,5 @@ int main(int argc, char** argv) {
     return nibble::cli::fail_with(error.what());
   }
 }
+
+int main(int argc, char** argv) { return nibble_main(argc, argv); }

@@ -119,7 +119,7 @@ Status run_command(const RunOptions& options) {
     TRY_ASSIGN(Array array, read_npy(path));
     arrays.push_back(std::move(array));
   }
-  TRY_ASSIGN(const Device device, Device::open(options.device));
+  TRY_ASSIGN(const Device device, Device::open(options.device, options.engine));
   Progress progress;
   TRY_ASSIGN(const Model model, Model::load(device, options.model, {options, progress.callback()}));
   progress.clear();

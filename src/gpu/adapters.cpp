@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <iterator>
+
+#include "gpu/engines/engines.hpp"
 
 namespace nibble::gpu {
 namespace {
@@ -38,40 +41,47 @@ Limits limits_of(const WGPULimits& from) {
   return to;
 }
 
-void read_features(WGPUAdapter handle, Adapter& adapter) {
+void read_features(Adapter& adapter) {
+  Engine& engine = *adapter.engine;
+  const auto wanted = engine.wanted_features();
   WGPUSupportedFeatures features{};
-  wgpu().AdapterGetFeatures(handle, &features);
-  for (std::size_t i = 0; i < features.featureCount; ++i) {
-    // wgpu-native has its own number for subgroups, which is not in the enum.
-    switch (static_cast<std::uint32_t>(features.features[i])) {
-      case WGPUFeatureName_ShaderF16: adapter.profile.shader_f16 = true; break;
-      case WGPUFeatureName_TimestampQuery: adapter.profile.timestamp_query = true; break;
-      case WGPUFeatureName_Subgroups:
-      case WGPUNativeFeature_Subgroup: adapter.profile.subgroups = true; break;
-      default: continue;
+  engine.call().AdapterGetFeatures(adapter.handle.get(), &features);
+  for (const auto feature : std::span(features.features, features.featureCount)) {
+    if (feature == WGPUFeatureName_ShaderF16) {
+      adapter.profile.shader_f16 = true;
+    } else if (feature == WGPUFeatureName_TimestampQuery) {
+      adapter.profile.timestamp_query = true;
+    } else if (feature == engine.subgroups()) {
+      adapter.profile.subgroups = true;
+    } else if (std::ranges::find(wanted, feature) == wanted.end()) {
+      continue;
     }
-    adapter.features.push_back(features.features[i]);
+    adapter.features.push_back(feature);
   }
-  wgpu().SupportedFeaturesFreeMembers(features);
+  engine.call().SupportedFeaturesFreeMembers(features);
 }
 
-void add(AdapterHandle handle, std::vector<Adapter>& out) {
+void add(Engine& engine, WGPUAdapter handle, std::vector<Adapter>& out) {
   Adapter adapter;
-  if (wgpu().AdapterGetLimits(handle.get(), &adapter.limits) != WGPUStatus_Success) return;
+  adapter.engine = &engine;
+  adapter.number = out.size();
+  adapter.handle = AdapterHandle(engine, handle);
+  if (engine.call().AdapterGetLimits(handle, &adapter.limits) != WGPUStatus_Success) return;
   if (adapter.limits.maxComputeInvocationsPerWorkgroup == 0) return;
   WGPUAdapterInfo info{};
-  if (wgpu().AdapterGetInfo(handle.get(), &info) != WGPUStatus_Success) return;
+  if (engine.call().AdapterGetInfo(handle, &info) != WGPUStatus_Success) return;
   DeviceProfile& profile = adapter.profile;
+  profile.engine = engine.name();
   profile.name = view(info.device);
   profile.driver = view(info.description);
   profile.backend = backend_name(info.backendType);
   profile.kind = kind_of(info.adapterType);
   profile.limits = limits_of(adapter.limits);
-  read_features(handle.get(), adapter);
+  profile.subgroups_need_enable = engine.subgroups_need_enable();
+  read_features(adapter);
   profile.packed_dot = true;  // naga and Tint have it on every backend
   if (profile.subgroups) profile.subgroup_max = info.subgroupMaxSize;
-  wgpu().AdapterInfoFreeMembers(info);
-  adapter.handle = std::move(handle);
+  engine.call().AdapterInfoFreeMembers(info);
   out.push_back(std::move(adapter));
 }
 
@@ -86,6 +96,36 @@ int rank_of(AdapterKind kind) {
   return 4;
 }
 
+/// Calls `use` for the engine that is named, or for each that is here, until it says that it has what it wants.
+template <class Use>
+Status each_engine(std::string_view given, Use&& use) {
+  TRY_ASSIGN(const auto name, chosen_engine(given));
+  Status missing;
+  bool is_any_here = false;
+  for (const auto& one : engine_names()) {
+    if (!name.empty() && one != name) continue;
+    auto loaded = engine(one);
+    if (!loaded) {
+      missing = std::unexpected(std::move(loaded).error());
+      continue;
+    }
+    is_any_here = true;
+    if (use(**loaded)) break;
+  }
+  return is_any_here ? Status() : missing;
+}
+
+/// What the engines say of why there is no adapter.
+std::string last_logs() {
+  std::string text;
+  for (const auto& name : engine_names()) {
+    if (const auto one = engine(name); one && !(*one)->last_log().empty()) {
+      text += fmt::format("{}{} says: {}", text.empty() ? "; " : ", ", name, one_line((*one)->last_log()));
+    }
+  }
+  return text;
+}
+
 std::string lower(std::string_view text) {
   std::string out(text);
   std::ranges::transform(out, out.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
@@ -95,27 +135,49 @@ std::string lower(std::string_view text) {
 std::string list(std::span<const DeviceProfile> profiles) {
   std::string out;
   for (std::size_t i = 0; i < profiles.size(); ++i) {
-    out += fmt::format("{}{}: {} ({})", i == 0 ? "" : ", ", i, profiles[i].name, to_string(profiles[i].kind));
+    const auto& p = profiles[i];
+    out += fmt::format("{}{}: {} ({}, {})", i == 0 ? "" : ", ", i, p.name, to_string(p.kind), p.engine);
   }
   return out;
 }
 
 }  // namespace
 
-Result<std::vector<Adapter>> adapters() {
-  TRY(load_wgpu());
-  std::vector<WGPUAdapter> raw(wgpu().InstanceEnumerateAdapters(instance(), nullptr, nullptr));
-  if (!raw.empty()) raw.resize(std::min(raw.size(), wgpu().InstanceEnumerateAdapters(instance(), nullptr, raw.data())));
+std::vector<Adapter> adapters(Engine& engine) {
   std::vector<Adapter> out;
-  for (auto handle : raw) add(AdapterHandle(handle), out);
+  for (auto* handle : engine.adapters()) add(engine, handle, out);
   return out;
+}
+
+Result<std::vector<Adapter>> adapters(std::string_view engine) {
+  std::vector<Adapter> all;
+  TRY(each_engine(engine, [&](Engine& one) {
+    std::ranges::move(adapters(one), std::back_inserter(all));
+    return false;
+  }));
+  return all;
+}
+
+Result<std::pair<Adapter, std::size_t>> find_adapter(std::string_view engine, std::string_view selector) {
+  std::vector<Adapter> all;
+  std::vector<DeviceProfile> profiles;
+  Result<std::size_t> place = 0;
+  TRY(each_engine(engine, [&](Engine& one) {
+    for (auto& adapter : adapters(one)) {
+      profiles.push_back(adapter.profile);
+      all.push_back(std::move(adapter));
+    }
+    place = choose(profiles, selector);
+    // A GPU that another engine alone can use is better than none.
+    return place && (!selector.empty() || profiles[*place].kind != AdapterKind::cpu);
+  }));
+  TRY(place);
+  return std::pair(std::move(all[*place]), *place);
 }
 
 Result<std::size_t> choose(std::span<const DeviceProfile> profiles, std::string_view selector) {
   if (profiles.empty()) {
-    auto log = last_log();
-    return fail(ErrorCode::unsupported, "no GPU adapter was found; a Vulkan driver is needed{}{}",
-                log.empty() ? "" : ", and wgpu says: ", log);
+    return fail(ErrorCode::unsupported, "no GPU adapter was found; a Vulkan driver is needed{}", last_logs());
   }
   if (selector.empty()) {
     auto best = std::ranges::min_element(profiles, {}, [](const DeviceProfile& p) { return rank_of(p.kind); });

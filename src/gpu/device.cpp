@@ -6,24 +6,10 @@
 #include <set>
 
 #include "gpu/adapters.hpp"
+#include "gpu/engines/engines.hpp"
 
 namespace nibble::gpu {
 namespace {
-
-/// wgpu's messages have several lines; ours have one.
-std::string one_line(std::string_view text) {
-  std::string out;
-  for (char c : text) {
-    bool space = c == '\n' || c == '\t' || c == ' ' || c == '\r';
-    if (!space) {
-      out += c;
-    } else if (!out.empty() && out.back() != ' ') {
-      out += ' ';
-    }
-  }
-  while (!out.empty() && out.back() == ' ') out.pop_back();
-  return out;
-}
 
 /// wgpu-native reports some out-of-memory errors as validation errors, so look at the text too. (Too little workgroup
 /// memory has another text.)
@@ -36,7 +22,7 @@ ErrorCode code_of(WGPUErrorType type, std::string_view message) {
 struct OpenDevices {
   std::mutex mutex;
   std::map<std::string, std::weak_ptr<Device>, std::less<>> by_selector;
-  std::map<std::size_t, std::weak_ptr<Device>> by_index;
+  std::map<std::string, std::weak_ptr<Device>> by_adapter;
 };
 
 OpenDevices& open_devices() {
@@ -76,37 +62,36 @@ std::string pipeline_key(const PipelineDesc& desc) {
 
 }  // namespace
 
-Result<std::shared_ptr<Device>> Device::open(std::string_view selector) {
+Result<std::shared_ptr<Device>> Device::open(std::string_view selector, std::string_view engine) {
   if (const char* variable = std::getenv("NIBBLE_DEVICE"); selector.empty() && variable != nullptr) selector = variable;
+  TRY_ASSIGN(engine, chosen_engine(engine));
   auto& known = open_devices();
   std::lock_guard guard(known.mutex);
-  if (auto found = known.by_selector.find(selector); found != known.by_selector.end()) {
+  const auto asked = fmt::format("{}:{}", engine, selector);
+  if (auto found = known.by_selector.find(asked); found != known.by_selector.end()) {
     if (auto device = usable(found->second)) return device;
   }
-  std::size_t index = 0;
-  std::shared_ptr<Device> device;
-  {
-    TRY_ASSIGN(auto all, adapters());
-    std::vector<DeviceProfile> profiles;
-    profiles.reserve(all.size());
-    for (const auto& adapter : all) profiles.push_back(adapter.profile);
-    TRY_ASSIGN(index, choose(profiles, selector));
-    if (auto found = known.by_index.find(index); found != known.by_index.end()) device = usable(found->second);
-    if (device == nullptr) {
-      TRY_ASSIGN(device, open_adapter(all[index], index));
-    }
+  TRY_ASSIGN(auto found, find_adapter(engine, selector));
+  auto& [adapter, index] = found;
+  auto& opened = known.by_adapter[fmt::format("{}:{}", adapter.engine->name(), adapter.number)];
+  auto device = usable(opened);
+  if (device == nullptr) {
+    TRY_ASSIGN(device, open_adapter(adapter, index));
   }
-  known.by_selector.insert_or_assign(std::string(selector), device);
-  known.by_index.insert_or_assign(index, device);
+  opened = device;
+  known.by_selector.insert_or_assign(asked, device);
   return device;
 }
 
 Result<std::shared_ptr<Device>> Device::open_adapter(Adapter& adapter, std::size_t index) {
   std::shared_ptr<Device> self(new Device);
   self->index_ = index;
+  self->number_ = adapter.number;
+  self->engine_ = adapter.engine;
   self->profile_ = adapter.profile;
 
   WGPUDeviceDescriptor descriptor{};
+  descriptor.nextInChain = adapter.engine->device_extras();
   descriptor.requiredFeatureCount = adapter.features.size();
   descriptor.requiredFeatures = adapter.features.data();
   descriptor.requiredLimits = &adapter.limits;
@@ -128,18 +113,18 @@ Result<std::shared_ptr<Device>> Device::open_adapter(Adapter& adapter, std::size
     if (status == WGPURequestDeviceStatus_Success) out.device = device;
     out.message = one_line(view(message));
   };
-  wgpu().AdapterRequestDevice(adapter.handle.get(), &descriptor, callback);  // wgpu-native answers before it returns
+  self->call().AdapterRequestDevice(adapter.handle.get(), &descriptor, callback);  // answered before it returns
   if (answer.device == nullptr) {
     return fail(ErrorCode::gpu, "the device {} could not be opened: {}", adapter.profile.name, answer.message);
   }
-  self->device_ = DeviceHandle(answer.device);
-  self->queue_ = Queue(wgpu().DeviceGetQueue(answer.device));
+  self->device_ = DeviceHandle(*self->engine_, answer.device);
+  self->queue_ = Queue(*self->engine_, self->call().DeviceGetQueue(answer.device));
   return self;
 }
 
 Device::~Device() {
   // The driver may still be working on the last submission.
-  if (device_ && !lost()) wgpu().DevicePoll(device_.get(), 1, nullptr);
+  if (device_ && !lost()) engine_->finish(device_.get());
 }
 
 void Device::on_error(WGPUDevice const*, WGPUErrorType type, WGPUStringView message, void* self, void*) {
@@ -180,7 +165,7 @@ Result<Buffer> Device::make_buffer(std::uint64_t bytes, WGPUBufferUsage usage, s
   descriptor.usage = usage;
   descriptor.size = bytes;
   ErrorScope scope(*this, ErrorScope::Catch::everything);
-  Buffer buffer(wgpu().DeviceCreateBuffer(handle(), &descriptor));
+  Buffer buffer(*engine_, call().DeviceCreateBuffer(handle(), &descriptor));
   TRY(scope.close(what));
   return buffer;
 }
@@ -203,7 +188,7 @@ Result<std::shared_ptr<const Pipeline>> Device::pipeline(const PipelineDesc& des
     descriptor.compute.entryPoint = view("main");
     descriptor.compute.constantCount = constants.size();
     descriptor.compute.constants = constants.data();
-    pipeline->handle = ComputePipeline(wgpu().DeviceCreateComputePipeline(handle(), &descriptor));
+    pipeline->handle = ComputePipeline(*engine_, call().DeviceCreateComputePipeline(handle(), &descriptor));
     made = std::move(pipeline);
   }
   if (auto status = scope.close("compiling the kernel " + desc.label); !status) {
@@ -250,12 +235,12 @@ std::shared_ptr<const BindLayout> Device::bind_layout(std::span<const Access> bi
     group.entryCount = entries.size();
     group.entries = entries.data();
     auto layout = std::make_shared<BindLayout>();
-    layout->group = BindGroupLayout(wgpu().DeviceCreateBindGroupLayout(handle(), &group));
+    layout->group = BindGroupLayout(*engine_, call().DeviceCreateBindGroupLayout(handle(), &group));
     WGPUPipelineLayoutDescriptor pipeline{};
     WGPUBindGroupLayout raw = layout->group.get();
     pipeline.bindGroupLayoutCount = 1;
     pipeline.bindGroupLayouts = &raw;
-    layout->pipeline = PipelineLayout(wgpu().DeviceCreatePipelineLayout(handle(), &pipeline));
+    layout->pipeline = PipelineLayout(*engine_, call().DeviceCreatePipelineLayout(handle(), &pipeline));
     return layout;
   });
 }
@@ -268,15 +253,16 @@ std::shared_ptr<const ShaderModule> Device::shader_module(const PipelineDesc& de
     WGPUShaderModuleDescriptor descriptor{};
     descriptor.nextInChain = &source.chain;
     descriptor.label = view(desc.label);
-    // All loops of Nibble's kernels end, so wgpu need not guard against endless ones. Bounds checks stay on.
-    return std::make_shared<ShaderModule>(
-        wgpu().DeviceCreateShaderModuleTrusted(handle(), &descriptor, WGPUShaderRuntimeChecks_BoundsChecks));
+    return std::make_shared<ShaderModule>(*engine_, engine_->make_module(handle(), descriptor));
   });
 }
 
-void Device::wait(WGPUSubmissionIndex index) const { wgpu().DevicePoll(device_.get(), 1, &index); }
+void Device::wait(Submission submission) const {
+  ++waits_;
+  engine_->wait(device_.get(), submission);
+}
 
-void Device::destroy_for_test() { wgpu().DeviceDestroy(device_.get()); }
+void Device::destroy_for_test() { call().DeviceDestroy(device_.get()); }
 
 ErrorScope::ErrorScope(Device& device, Catch what) : device_(device), lock_(device.mutex_) {
   {
@@ -284,10 +270,10 @@ ErrorScope::ErrorScope(Device& device, Catch what) : device_(device), lock_(devi
     device.scope_owner_ = std::this_thread::get_id();
     device.scope_failure_ = {};
   }
-  wgpu().DevicePushErrorScope(device.handle(), WGPUErrorFilter_Validation);
+  device.call().DevicePushErrorScope(device.handle(), WGPUErrorFilter_Validation);
   scopes_ = 1;
   if (what == Catch::everything) {
-    wgpu().DevicePushErrorScope(device.handle(), WGPUErrorFilter_OutOfMemory);
+    device.call().DevicePushErrorScope(device.handle(), WGPUErrorFilter_OutOfMemory);
     scopes_ = 2;
   }
 }
@@ -306,7 +292,7 @@ void ErrorScope::pop() {
     info.callback = [](WGPUPopErrorScopeStatus, WGPUErrorType type, WGPUStringView message, void* device, void*) {
       if (type != WGPUErrorType_NoError) Device::on_error(nullptr, type, message, device, nullptr);
     };
-    wgpu().DevicePopErrorScope(device_.handle(), info);  // wgpu-native answers before it returns
+    device_.call().DevicePopErrorScope(device_.handle(), info);  // answered before it returns
   }
 }
 
@@ -330,20 +316,6 @@ Status ErrorScope::take(std::string_view what) {
     return std::unexpected(*device_.latched_);
   }
   return fail(code, "{} failed on {}: {}", what, device_.profile_.name, message);
-}
-
-std::size_t live_objects() {
-  if (!load_wgpu()) return 0;
-  WGPUGlobalReport report{};
-  wgpu().GenerateReport(instance(), &report);
-  const auto& hub = report.hub;
-  std::size_t sum = 0;
-  for (const auto* kind :
-       {&hub.adapters, &hub.devices, &hub.queues, &hub.pipelineLayouts, &hub.shaderModules, &hub.bindGroupLayouts,
-        &hub.bindGroups, &hub.commandBuffers, &hub.computePipelines, &hub.querySets, &hub.buffers}) {
-    sum += kind->numKeptFromUser;
-  }
-  return sum;
 }
 
 }  // namespace nibble::gpu

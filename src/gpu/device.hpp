@@ -1,6 +1,7 @@
 // An open GPU device. It keeps errors, and the pipelines that all models on it share.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -9,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "gpu/wgpu.hpp"
+#include "gpu/handles.hpp"
 #include "plan/plan.hpp"
 
 namespace nibble::gpu {
@@ -32,14 +33,17 @@ struct Adapter;
 
 class Device {
  public:
-  /// The device that `selector` means (empty: $NIBBLE_DEVICE, then the best). While a device is open, the same adapter
-  /// gives the same device.
-  static Result<std::shared_ptr<Device>> open(std::string_view selector);
+  /// The device that `selector` means (empty: $NIBBLE_DEVICE, then the best), on an engine (empty: $NIBBLE_ENGINE, then
+  /// any). While a device is open, the same adapter gives the same device.
+  static Result<std::shared_ptr<Device>> open(std::string_view selector, std::string_view engine = {});
   ~Device();
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  std::size_t index() const { return index_; }  ///< among adapters()
+  std::size_t index() const { return index_; }    ///< in the list that it was found in
+  std::size_t number() const { return number_; }  ///< among its engine's adapters
+  Engine& engine() const { return *engine_; }
+  const Functions& call() const { return engine_->call(); }
   const DeviceProfile& profile() const { return profile_; }
   WGPUDevice handle() const { return device_.get(); }
   WGPUQueue queue() const { return queue_.get(); }
@@ -56,7 +60,9 @@ class Device {
   std::size_t kept_objects() const;
 
   /// Waits until the GPU has finished submission `index` and all earlier ones.
-  void wait(WGPUSubmissionIndex index) const;
+  void wait(Submission submission) const;
+  /// How often somebody did.
+  std::uint64_t waits() const { return waits_; }
 
   /// Destroys the device while it is in use, like a driver reset. For tests.
   void destroy_for_test();
@@ -78,9 +84,12 @@ class Device {
   std::shared_ptr<const ShaderModule> shader_module(const PipelineDesc& desc);
 
   std::size_t index_ = 0;
+  std::size_t number_ = 0;
+  Engine* engine_ = nullptr;
   DeviceProfile profile_;
   DeviceHandle device_;
   Queue queue_;
+  mutable std::atomic<std::uint64_t> waits_ = 0;
 
   /// Held during error scopes, encoding and submission, but not while waiting for results.
   mutable std::mutex mutex_;
@@ -120,8 +129,5 @@ class ErrorScope {
   std::unique_lock<std::mutex> lock_;
   std::size_t scopes_ = 0;
 };
-
-/// The number of objects that wgpu holds in this process.
-std::size_t live_objects();
 
 }  // namespace nibble::gpu

@@ -27,7 +27,7 @@ Status Dispatcher::prepare(std::span<const Dispatch* const> dispatches, std::spa
   ErrorScope scope(*device_, ErrorScope::Catch::everything);
   for (const auto* dispatch : dispatches) bound_.push_back({dispatch, bind_group(*dispatch)});
   if (!params.empty()) {
-    wgpu().QueueWriteBuffer(device_->queue(), params_.get(), 0, params.data(), params.size());
+    device_->call().QueueWriteBuffer(device_->queue(), params_.get(), 0, params.data(), params.size());
   }
   auto status = scope.close("binding the buffers of a call");
   if (!status) forget();
@@ -52,11 +52,12 @@ WGPUBindGroup Dispatcher::bind_group(const Dispatch& dispatch) {
   descriptor.layout = layout->group.get();
   descriptor.entryCount = dispatch.binding_count + 1;
   descriptor.entries = entries.data();
-  BindGroup group(wgpu().DeviceCreateBindGroup(device_->handle(), &descriptor));
+  BindGroup group(device_->engine(), device_->call().DeviceCreateBindGroup(device_->handle(), &descriptor));
   return groups_.emplace(key, std::move(group)).first->second.get();
 }
 
 void Dispatcher::encode(WGPUCommandEncoder encoder, const Timer* timer) {
+  const Functions& call = device_->call();
   ComputePass pass;
   WGPUComputePipeline current = nullptr;
   for (std::size_t i = 0; i < bound_.size(); ++i) {
@@ -68,17 +69,17 @@ void Dispatcher::encode(WGPUCommandEncoder encoder, const Timer* timer) {
         writes = timer->writes(i);
         descriptor.timestampWrites = &writes;
       }
-      pass = ComputePass(wgpu().CommandEncoderBeginComputePass(encoder, &descriptor));
+      pass = ComputePass(device_->engine(), call.CommandEncoderBeginComputePass(encoder, &descriptor));
       current = nullptr;
     }
     auto* pipeline = pipelines_[dispatch.pipeline]->handle.get();
-    if (pipeline != current) wgpu().ComputePassEncoderSetPipeline(pass.get(), current = pipeline);
+    if (pipeline != current) call.ComputePassEncoderSetPipeline(pass.get(), current = pipeline);
     const auto params = static_cast<std::uint32_t>(i * kParamsStride);
-    wgpu().ComputePassEncoderSetBindGroup(pass.get(), 0, bound_[i].group, 1, &params);
-    wgpu().ComputePassEncoderDispatchWorkgroups(pass.get(), dispatch.grid[0], dispatch.grid[1], dispatch.grid[2]);
-    if (timer != nullptr || i + 1 == bound_.size()) wgpu().ComputePassEncoderEnd(pass.get());
+    call.ComputePassEncoderSetBindGroup(pass.get(), 0, bound_[i].group, 1, &params);
+    call.ComputePassEncoderDispatchWorkgroups(pass.get(), dispatch.grid[0], dispatch.grid[1], dispatch.grid[2]);
+    if (timer != nullptr || i + 1 == bound_.size()) call.ComputePassEncoderEnd(pass.get());
   }
-  if (timer != nullptr) timer->encode(encoder);
+  if (timer != nullptr) timer->encode(call, encoder);
 }
 
 }  // namespace nibble::gpu

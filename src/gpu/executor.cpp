@@ -74,24 +74,23 @@ Status Executor::submit_and_read(std::span<const HostOutput> outputs, Timer* tim
 
   TRY(prepare());
   const std::uint64_t read_bytes = !reads_.empty() ? reads_end_ : can_fault_ ? kFaultWords * 4 : 0;
-  WGPUSubmissionIndex submission = 0;
+  Submission submission = 0;
   {
     ErrorScope scope(device_, ErrorScope::Catch::validation);
-    CommandEncoder encoder(wgpu().DeviceCreateCommandEncoder(device_.handle(), nullptr));
+    CommandEncoder encoder(device_.engine(), device_.call().DeviceCreateCommandEncoder(device_.handle(), nullptr));
     if (fault_seen_)
-      wgpu().CommandEncoderClearBuffer(encoder.get(), buffers_.raw[layout_.fault_buffer], 0, WGPU_WHOLE_SIZE);
+      device_.call().CommandEncoderClearBuffer(encoder.get(), buffers_.raw[layout_.fault_buffer], 0, WGPU_WHOLE_SIZE);
     if (has_work) dispatcher_->encode(encoder.get(), timer);
     encode_reads(encoder.get());
-    CommandBuffer commands(wgpu().CommandEncoderFinish(encoder.get(), nullptr));
+    CommandBuffer commands(device_.engine(), device_.call().CommandEncoderFinish(encoder.get(), nullptr));
     if (auto status = scope.close("encoding a call"); !status) {
       prepared_version_ = 0;
       dispatcher_->forget();
       return status;
     }
-    WGPUCommandBuffer raw = commands.get();
-    submission = wgpu().QueueSubmitForIndex(device_.queue(), 1, &raw);
+    submission = device_.engine().submit(device_.queue(), {{commands.get()}});
     fault_seen_ = false;
-    if (read_bytes != 0) readback_.request(read_bytes);
+    if (read_bytes != 0) readback_.request(device_, read_bytes);
     TRY(scope.settle("submitting a call"));
   }
   if (read_bytes == 0) {
@@ -100,21 +99,21 @@ Status Executor::submit_and_read(std::span<const HostOutput> outputs, Timer* tim
   }
   TRY_ASSIGN(auto bytes, readback_.wait(device_, submission));
   auto status = read_outputs(outputs, bytes);
-  readback_.release();
+  readback_.release(device_);
   TRY(status);
   return device_.check();
 }
 
 void Executor::encode_reads(WGPUCommandEncoder encoder) {
   if (can_fault_) {
-    wgpu().CommandEncoderCopyBufferToBuffer(encoder, buffers_.raw[layout_.fault_buffer], 0, readback_.buffer(), 0,
-                                            kFaultWords * 4);
+    device_.call().CommandEncoderCopyBufferToBuffer(encoder, buffers_.raw[layout_.fault_buffer], 0, readback_.buffer(),
+                                                    0, kFaultWords * 4);
   }
   for (const auto& read : reads_) {
     const auto& desc = layout_.outputs[read.output];
     const auto bytes = Size(read.count * size_of(desc.dtype)).align_up(4).unchecked();
-    wgpu().CommandEncoderCopyBufferToBuffer(encoder, buffers_.raw[desc.buffer], 0, readback_.buffer(), read.offset,
-                                            bytes);
+    device_.call().CommandEncoderCopyBufferToBuffer(encoder, buffers_.raw[desc.buffer], 0, readback_.buffer(),
+                                                    read.offset, bytes);
   }
 }
 

@@ -52,15 +52,14 @@ Status ModelResources::prepare(std::span<const Dispatch> dispatches, std::span<c
     params.insert(params.end(), dispatch.params.begin(), dispatch.params.end());
   }
   TRY(dispatcher.prepare(order, params));
-  WGPUSubmissionIndex submission = 0;
+  Submission submission = 0;
   {
     ErrorScope scope(*device_, ErrorScope::Catch::validation);
-    CommandEncoder encoder(wgpu().DeviceCreateCommandEncoder(device_->handle(), nullptr));
+    CommandEncoder encoder(device_->engine(), device_->call().DeviceCreateCommandEncoder(device_->handle(), nullptr));
     dispatcher.encode(encoder.get(), nullptr);
-    CommandBuffer commands(wgpu().CommandEncoderFinish(encoder.get(), nullptr));
+    CommandBuffer commands(device_->engine(), device_->call().CommandEncoderFinish(encoder.get(), nullptr));
     TRY(scope.close("encoding what is computed at load"));
-    WGPUCommandBuffer raw = commands.get();
-    submission = wgpu().QueueSubmitForIndex(device_->queue(), 1, &raw);
+    submission = device_->engine().submit(device_->queue(), {{commands.get()}});
     TRY(scope.settle("submitting what is computed at load"));
   }
   device_->wait(submission);

@@ -14,7 +14,7 @@ Status Timer::make(Device& device, std::size_t dispatches) {
     WGPUQuerySetDescriptor descriptor{};
     descriptor.type = WGPUQueryType_Timestamp;
     descriptor.count = std::min(kQueriesPerSet, queries - first);
-    sets.emplace_back(wgpu().DeviceCreateQuerySet(device.handle(), &descriptor));
+    sets.emplace_back(device.engine(), device.call().DeviceCreateQuerySet(device.handle(), &descriptor));
   }
   return scope.close("making timestamp queries");
 }
@@ -28,13 +28,13 @@ WGPUPassTimestampWrites Timer::writes(std::size_t dispatch) const {
   return writes;
 }
 
-void Timer::encode(WGPUCommandEncoder encoder) const {
+void Timer::encode(const Functions& call, WGPUCommandEncoder encoder) const {
   for (std::size_t i = 0; i < sets.size(); ++i) {
     const auto first = static_cast<std::uint32_t>(i) * kQueriesPerSet;
-    wgpu().CommandEncoderResolveQuerySet(encoder, sets[i].get(), 0, std::min(kQueriesPerSet, queries - first),
-                                         resolved.get(), std::uint64_t{first} * 8);
+    call.CommandEncoderResolveQuerySet(encoder, sets[i].get(), 0, std::min(kQueriesPerSet, queries - first),
+                                       resolved.get(), std::uint64_t{first} * 8);
   }
-  wgpu().CommandEncoderCopyBufferToBuffer(encoder, resolved.get(), 0, readback.buffer(), 0, std::uint64_t{queries} * 8);
+  call.CommandEncoderCopyBufferToBuffer(encoder, resolved.get(), 0, readback.buffer(), 0, std::uint64_t{queries} * 8);
 }
 
 Result<std::vector<DispatchTime>> Executor::profile(std::span<const HostOutput> outputs) {
@@ -52,11 +52,11 @@ Result<std::vector<DispatchTime>> Executor::profile(std::span<const HostOutput> 
   TRY(run(outputs, &timer));
   {
     ErrorScope scope(device_, ErrorScope::Catch::validation);
-    timer.readback.request(std::uint64_t{timer.queries} * 8);
+    timer.readback.request(device_, std::uint64_t{timer.queries} * 8);
     TRY(scope.close("reading timestamps"));
   }
   TRY_ASSIGN(auto bytes, timer.readback.wait(device_, 0));
-  const double period = wgpu().QueueGetTimestampPeriod(device_.queue());
+  const double period = device_.engine().timestamp_period(device_.queue());
   std::vector<DispatchTime> times;
   for (std::size_t i = 0; i < dispatches.size(); ++i) {
     std::array<std::uint64_t, 2> stamps{};
@@ -65,7 +65,7 @@ Result<std::vector<DispatchTime>> Executor::profile(std::span<const HostOutput> 
     times.push_back({model_->plan()->graph().nodes[dispatches[i]->node].op,
                      layout_.pipelines[dispatches[i]->pipeline].label, static_cast<double>(ticks) * period / 1000});
   }
-  timer.readback.release();
+  timer.readback.release(device_);
   return times;
 }
 

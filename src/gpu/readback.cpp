@@ -12,7 +12,7 @@ Status Readback::make(Device& device, std::uint64_t bytes) {
   return {};
 }
 
-void Readback::request(std::uint64_t bytes) {
+void Readback::request(Device& device, std::uint64_t bytes) {
   bytes_ = bytes;
   answer_.store(0, std::memory_order_relaxed);
   WGPUBufferMapCallbackInfo info{};
@@ -21,29 +21,29 @@ void Readback::request(std::uint64_t bytes) {
   info.callback = [](WGPUMapAsyncStatus status, WGPUStringView, void* answer, void*) {
     static_cast<std::atomic<std::uint32_t>*>(answer)->store(status, std::memory_order_release);
   };
-  wgpu().BufferMapAsync(buffer_.get(), WGPUMapMode_Read, 0, bytes, info);
+  device.call().BufferMapAsync(buffer_.get(), WGPUMapMode_Read, 0, bytes, info);
 }
 
-Result<std::span<const std::byte>> Readback::wait(Device& device, WGPUSubmissionIndex index) {
-  device.wait(index);
+Result<std::span<const std::byte>> Readback::wait(Device& device, Submission submission) {
+  device.wait(submission);
   // Another thread may have polled, and may be about to run the callback.
   while (answer_.load(std::memory_order_acquire) == 0) {
     TRY(device.check());
     std::this_thread::yield();
-    wgpu().DevicePoll(device.handle(), 0, nullptr);
+    device.engine().run_callbacks(device.handle());
   }
   if (answer_.load(std::memory_order_relaxed) != WGPUMapAsyncStatus_Success) {
     TRY(device.check());
     return fail(ErrorCode::gpu, "reading {} bytes back from {} failed", bytes_, device.profile().name);
   }
-  const auto* bytes = static_cast<const std::byte*>(wgpu().BufferGetConstMappedRange(buffer_.get(), 0, bytes_));
+  const auto* bytes = static_cast<const std::byte*>(device.call().BufferGetConstMappedRange(buffer_.get(), 0, bytes_));
   if (bytes == nullptr) {
-    release();
+    release(device);
     return fail(ErrorCode::gpu, "the {} bytes read back from {} cannot be seen", bytes_, device.profile().name);
   }
   return std::span(bytes, bytes_);
 }
 
-void Readback::release() { wgpu().BufferUnmap(buffer_.get()); }
+void Readback::release(Device& device) { device.call().BufferUnmap(buffer_.get()); }
 
 }  // namespace nibble::gpu

@@ -13,10 +13,10 @@ class Readback {
   WGPUBuffer buffer() const { return buffer_.get(); }
 
   /// Starts to map the first `bytes` bytes. Call it after the submission that writes them, inside an ErrorScope.
-  void request(std::uint64_t bytes);
-  /// Waits for submission `index` and gives the requested bytes, readable until release().
-  Result<std::span<const std::byte>> wait(Device& device, WGPUSubmissionIndex index);
-  void release();
+  void request(Device& device, std::uint64_t bytes);
+  /// Waits for a submission and gives the requested bytes, readable until release().
+  Result<std::span<const std::byte>> wait(Device& device, Submission submission);
+  void release(Device& device);
 
  private:
   Buffer buffer_;

@@ -19,7 +19,7 @@ struct Timer {
   /// Where the n-th dispatch's pass writes its timestamps.
   WGPUPassTimestampWrites writes(std::size_t dispatch) const;
   /// After the passes: copies the timestamps to the readback buffer.
-  void encode(WGPUCommandEncoder encoder) const;
+  void encode(const Functions& call, WGPUCommandEncoder encoder) const;
 };
 
 }  // namespace nibble::gpu

@@ -86,7 +86,7 @@ Status Executor::write_inputs() {
   ErrorScope scope(device_, ErrorScope::Catch::validation);
   for (const auto& write : writes_) {
     auto* buffer = buffers_.raw[layout_.inputs[write.input].buffer];
-    wgpu().QueueWriteBuffer(device_.queue(), buffer, 0, write.data, write.bytes);
+    device_.call().QueueWriteBuffer(device_.queue(), buffer, 0, write.data, write.bytes);
   }
   return scope.close("handing the inputs to the GPU");
 }

@@ -73,11 +73,11 @@ class Uploader {
     TRY(device_.check());
     ErrorScope scope(device_, ErrorScope::Catch::everything);
     const auto whole = chunk.size() / 4 * 4;
-    if (whole != 0) wgpu().QueueWriteBuffer(device_.queue(), buffer, offset, chunk.data(), whole);
+    if (whole != 0) device_.call().QueueWriteBuffer(device_.queue(), buffer, offset, chunk.data(), whole);
     if (whole != chunk.size()) {
       std::array<std::byte, 4> tail{};
       std::memcpy(tail.data(), chunk.data() + whole, chunk.size() - whole);
-      wgpu().QueueWriteBuffer(device_.queue(), buffer, offset + whole, tail.data(), tail.size());
+      device_.call().QueueWriteBuffer(device_.queue(), buffer, offset + whole, tail.data(), tail.size());
     }
     pending_ += pending;
     return scope.close("uploading a constant");
@@ -87,11 +87,11 @@ class Uploader {
   Status submit(bool wait) {
     if (pending_ == 0) return {};
     pending_ = 0;
-    WGPUSubmissionIndex submission = 0;
+    Submission submission = 0;
     {
       ErrorScope scope(device_, ErrorScope::Catch::everything);
       TRY(scope.close("uploading constants"));  // nothing may be submitted to a lost device
-      submission = wgpu().QueueSubmitForIndex(device_.queue(), 0, nullptr);
+      submission = device_.engine().submit(device_.queue(), {});
       TRY(scope.settle("uploading constants"));
     }
     if (wait) device_.wait(submission);

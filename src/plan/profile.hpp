@@ -28,6 +28,7 @@ struct DeviceProfile {
   std::string name = "default limits";
   std::string driver;
   std::string backend;
+  std::string engine;  ///< the WebGPU implementation: "dawn", "wgpu", or none of them in a browser
   AdapterKind kind = AdapterKind::unknown;
   Limits limits;
   bool shader_f16 = false;

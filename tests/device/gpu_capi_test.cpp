@@ -29,7 +29,7 @@ class CApiTest : public testing::Test {
 };
 
 TEST_F(CApiTest, options_reach_the_plan) {
-  nibble_device* device = nibble_device_open(nullptr);
+  nibble_device* device = nibble_device_open(nullptr, nullptr);
   ASSERT_NE(device, nullptr) << nibble_error();
   const auto complaint = [&](const nibble_load_options& options) -> std::string {
     nibble_model* model = nibble_model_load(device, path_.c_str(), &options);
@@ -64,9 +64,9 @@ nibble_tensor input_of(std::vector<std::int64_t>& ids) {
 }
 
 TEST_F(CApiTest, runs_a_file) {
-  nibble_device* device = nibble_device_open(nullptr);
+  nibble_device* device = nibble_device_open(nullptr, nullptr);
   ASSERT_NE(device, nullptr) << nibble_error();
-  EXPECT_NE(std::strstr(nibble_devices_json(), "\"index\":0"), nullptr);
+  EXPECT_NE(std::strstr(nibble_devices_json(nullptr), "\"index\":0"), nullptr);
   EXPECT_NE(std::strstr(nibble_device_json(device), "\"kind\""), nullptr);
   const auto objects = nibble_device_live_objects(device);
 
@@ -118,7 +118,7 @@ TEST_F(CApiTest, runs_a_file) {
 }
 
 TEST_F(CApiTest, a_model_runs_by_itself) {
-  nibble_device* device = nibble_device_open(nullptr);
+  nibble_device* device = nibble_device_open(nullptr, nullptr);
   ASSERT_NE(device, nullptr) << nibble_error();
   nibble_model* model = nibble_model_load(device, path_.c_str(), nullptr);
   ASSERT_NE(model, nullptr) << nibble_error();
@@ -148,7 +148,7 @@ TEST_F(CApiTest, a_model_runs_by_itself) {
 
 TEST_F(CApiTest, null_and_missing_things_are_errors) {
   EXPECT_STREQ(nibble_version(), version().data());
-  EXPECT_EQ(nibble_device_open("no such thing"), nullptr);
+  EXPECT_EQ(nibble_device_open("no such thing", nullptr), nullptr);
   EXPECT_NE(std::strstr(nibble_error(), "no device matches"), nullptr);
   EXPECT_EQ(nibble_device_json(nullptr), nullptr);
   EXPECT_EQ(nibble_model_load(nullptr, "x", nullptr), nullptr);
@@ -158,7 +158,7 @@ TEST_F(CApiTest, null_and_missing_things_are_errors) {
   nibble_session_free(nullptr);
   nibble_model_free(nullptr);
   nibble_device_free(nullptr);
-  nibble_device* device = nibble_device_open("");
+  nibble_device* device = nibble_device_open("", "");
   ASSERT_NE(device, nullptr) << nibble_error();
   EXPECT_EQ(nibble_model_load(device, "/no/such/file.pte", nullptr), nullptr);
   EXPECT_EQ(nibble_error_code(), static_cast<std::int32_t>(ErrorCode::io));

@@ -9,6 +9,7 @@ DeviceProfile profile(std::string name, AdapterKind kind) {
   DeviceProfile out;
   out.name = std::move(name);
   out.kind = kind;
+  out.engine = "wgpu";
   return out;
 }
 
@@ -30,7 +31,7 @@ TEST(ChooseAdapter, knows_index_kind_and_a_part_of_a_name_in_any_case) {
   EXPECT_EQ(*gpu::choose(all, "swiftshader"), 1U);
   EXPECT_EQ(*gpu::choose(all, "4090"), 2U) << "a number that is no index may be a part of a name";
   EXPECT_TRUE(
-      fails_with(gpu::choose(all, "7"), "no device matches \"7\"; there are: 0: llvmpipe (LLVM 15) (cpu), 1: "));
+      fails_with(gpu::choose(all, "7"), "no device matches \"7\"; there are: 0: llvmpipe (LLVM 15) (cpu, wgpu), 1: "));
   EXPECT_TRUE(fails_with(gpu::choose(all, "radeon"), "no device matches \"radeon\""));
   EXPECT_TRUE(fails_with(gpu::choose({}, "cpu"), "no GPU adapter was found"));
 }
@@ -130,7 +131,7 @@ TEST_F(GpuTest, an_error_that_no_call_waited_for_is_latched) {
   WGPUBufferDescriptor descriptor{};
   descriptor.size = 3;
   descriptor.usage = WGPUBufferUsage_MapRead | WGPUBufferUsage_Storage;  // not allowed together
-  gpu::Buffer bad(gpu::wgpu().DeviceCreateBuffer(gpu.handle(), &descriptor));
+  gpu::Buffer bad(gpu.engine(), gpu.call().DeviceCreateBuffer(gpu.handle(), &descriptor));
   ASSERT_TRUE(device.lost());
   EXPECT_TRUE(fails_with(gpu.make_buffer(16, WGPUBufferUsage_Storage, "x"), "the GPU reported an error"));
   EXPECT_TRUE(fails_with(load(embedding()), "the GPU reported an error"));

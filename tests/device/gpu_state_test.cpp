@@ -71,7 +71,7 @@ TEST_F(StateTest, the_c_api_tells_states_as_json) {
   const auto path = std::filesystem::temp_directory_path() / fmt::format("nibble_state_{}.pte", getpid());
   const Bytes bytes = make_pte(cached_attention_blob(kPlaces), {.wide_ints = true});
   std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), std::ssize(bytes));
-  nibble_device* opened = nibble_device_open(nullptr);
+  nibble_device* opened = nibble_device_open(nullptr, nullptr);
   nibble_model* model = nibble_model_load(opened, path.c_str(), nullptr);
   nibble_session* session = nibble_model_session(model);
   std::filesystem::remove(path);
