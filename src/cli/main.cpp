@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 #include <new>
+#include <stdexcept>
 
 #include "cli/commands.hpp"
 #include "cli/option_flags.hpp"
@@ -172,7 +173,9 @@ int main(int argc, char** argv) {
   try {
     return nibble::cli::main_command(argc, argv);
   } catch (const std::bad_alloc&) {
-    return nibble::cli::fail_with("there is not enough memory");
+    return nibble::cli::fail_with("out of memory");
+  } catch (const std::length_error&) {
+    return nibble::cli::fail_with("out of memory");
   } catch (const std::exception& error) {
     return nibble::cli::fail_with(error.what());
   }

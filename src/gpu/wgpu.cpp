@@ -10,6 +10,8 @@
 #include <mutex>
 #include <vector>
 
+#include "graph/guarded.hpp"
+
 namespace nibble::gpu {
 namespace {
 
@@ -129,7 +131,8 @@ WGPUInstance make_instance(const Wgpu& table, WGPUInstanceBackend backends) {
 void on_log(WGPULogLevel level, WGPUStringView message, void*) {
   if (level != WGPULogLevel_Error) return;
   std::lock_guard guard(loader().log_mutex);
-  loader().log = view(message);
+  // wgpu does not expect an exception.
+  loader().log = guarded([&] { return std::string(view(message)); }, [] { return no_memory().message; });
 }
 
 }  // namespace
