@@ -9,7 +9,6 @@ function(nibble_room name)
   target_include_directories(nibble_${name} SYSTEM PRIVATE ${ARG_INCLUDES})
   target_link_libraries(nibble_${name} PRIVATE nibble_fmt ${ARG_LIBRARIES})
   nibble_warnings(nibble_${name})
-  target_compile_options(nibble_${name} PRIVATE -fno-exceptions)
   nibble_together(nibble_${name})
 endfunction()
 

@@ -23,8 +23,8 @@ PYTHON = Path(sys.prefix) / "bin" / "python3"
 
 # The room `web` is compiled here only. What prints plans for people stays at home.
 ROOMS = ("graph", "program", "plan", "ops", "boundary", "web")
-# Memory mapping is the host's business, too: a browser reads ranges instead.
-LEFT_OUT = ("src/program/mapped_file.cpp", "src/plan/print.cpp")
+# So do files: a browser fetches ranges instead.
+LEFT_OUT = ("src/program/file.cpp", "src/plan/print.cpp")
 SCHEMAS = ("backends/vulkan/serialization/schema.fbs", "schema/scalar_type.fbs", "schema/program.fbs")
 COMPILE = "-target wasm32-wasi -std=c++23 -Oz -g0 -flto -fno-exceptions -fno-rtti -Wall -Wextra -Werror -Wshadow"
 # Nothing asserts or throws, so nothing has to be printed, which takes printf.

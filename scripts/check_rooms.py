@@ -23,7 +23,7 @@ FORBIDDEN_INCLUDE = re.compile(
     r'#\s*include\s*[<"](?:\S*/)?(?:webgpu\.h|wgpu\.h|executorch/|torch/|gpu/|executorch\.h)'
 )
 WEBGPU_INCLUDE = re.compile(r'#\s*include\s*[<"]w(?:eb)?gpu\.h')
-# Each of these throws, and rooms are compiled without exceptions: a throw would end the process.
+# Each of these throws, and nothing of ours may: entry points catch only that there is no memory.
 BANNED_CALLS = {
     re.compile(r"\.at\("): "at() throws; test the index and use []",
     re.compile(r"\bsto(?:i|l|ll|ul|ull|f|d|ld)\("): "stoi() and its kin throw; use std::from_chars",

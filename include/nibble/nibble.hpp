@@ -1,6 +1,6 @@
 // Nibble's C++ API. Open a Device, load a Model on it (weights and pipelines), and run it. Each further user of a model
-// needs a Session. All three are handles: a copy refers to the same object. Every failure is a value; nothing here
-// throws.
+// needs a Session. All three are handles: a copy refers to the same object. Every failure is a value, too little memory
+// as well; nothing here throws.
 #pragma once
 
 #include <cstddef>
@@ -89,7 +89,7 @@ class NIBBLE_API Model {
   Model(const Model&) = default;
   Model& operator=(const Model&) = default;
 
-  /// Maps and checks the file, compiles its kernels and uploads its weights.
+  /// Reads and checks the file, compiles its kernels and uploads its weights.
   static Result<Model> load(const Device& device, const std::string& path, const LoadOptions& options = {});
   const std::vector<TensorInfo>& inputs() const;
   const std::vector<TensorInfo>& outputs() const;
@@ -131,7 +131,7 @@ class NIBBLE_API Session {
   /// As execute(), but with one pass per dispatch. Gives the GPU time of each.
   Result<std::vector<DispatchTime>> profile(std::span<const HostOutput> outputs);
   /// The tensors that the session keeps from call to call.
-  std::vector<StateInfo> states() const;
+  Result<std::vector<StateInfo>> states() const;
 
  private:
   friend struct Internals;

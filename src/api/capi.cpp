@@ -1,22 +1,22 @@
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
 #include <array>
 #include <new>
 
 #include "api/c_options.hpp"
 #include "api/check_node.hpp"
+#include "api/json.hpp"
 #include "api/ops_json.hpp"
 #include "api/states.hpp"
 #include "boundary/boundary.hpp"
+#include "graph/guarded.hpp"
 #include "nibble/nibble.h"
 #include "nibble/nibble.hpp"
 
 using nibble::Error;
 using nibble::ErrorCode;
+using nibble::Json;
 using nibble::Result;
 using nibble::Status;
-using Json = nlohmann::ordered_json;
 
 struct nibble_device {
   nibble::Device device;
@@ -45,9 +45,21 @@ std::nullptr_t failed(Error error) {
   return nullptr;
 }
 
-bool ok(const Status& status) {
-  if (!status) last_error = status.error();
-  return status.has_value();
+bool ok(Status status) {
+  const bool is_done = status.has_value();
+  if (!is_done) last_error = std::move(status).error();
+  return is_done;
+}
+
+/// Runs the body of a function of this API. Without memory, it gives what a failure gives: null, false or 0. Nothing
+/// else is thrown.
+template <class Call>
+// NOLINTNEXTLINE(bugprone-exception-escape)
+auto entry(const Call& call) noexcept -> decltype(call()) {
+  return nibble::guarded(call, []() -> decltype(call()) {
+    last_error = nibble::no_memory();
+    return {};
+  });
 }
 
 /// A null handle is an error, not a crash.
@@ -57,13 +69,12 @@ bool is_there(const T* pointer, const char* what) {
   return pointer != nullptr;
 }
 
-Json json_of(const nibble::DeviceInfo& info) {
+Result<Json> json_of(const nibble::DeviceInfo& info) {
   Json json = {{"index", info.index}, {"number", info.number}};
-  json.update(Json::parse(info.profile_json, nullptr, false));
+  TRY_ASSIGN(const Json profile, Json::parse(info.profile_json));
+  for (const auto& [name, value] : *profile.as<Json::Object>()) json[name] = value;
   return json;
 }
-
-std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 Result<nibble::DType> dtype_of(const nibble_tensor& tensor, std::string_view what, std::size_t index) {
   if (tensor.dtype < NIBBLE_BOOL || tensor.dtype > NIBBLE_INT64) {
@@ -143,171 +154,206 @@ const char* nibble_error(void) noexcept { return last_error.message.c_str(); }
 int32_t nibble_error_code(void) noexcept { return static_cast<std::int32_t>(last_error.code); }
 
 bool nibble_set_engine_library(const char* engine, const char* path) noexcept {
-  return is_there(engine, "engine") && is_there(path, "path") && ok(nibble::set_engine_library(engine, path));
+  return entry([&] {
+    return is_there(engine, "engine") && is_there(path, "path") && ok(nibble::set_engine_library(engine, path));
+  });
 }
 
 bool nibble_set_wgpu_functions(const char* const* names, void* const* addresses, size_t count) noexcept {
-  if (count != 0 && (!is_there(names, "names") || !is_there(addresses, "addresses"))) return false;
-  std::vector<std::pair<std::string, void*>> functions;
-  for (size_t i = 0; i < count; ++i) {
-    if (!is_there(names[i], "name")) return false;
-    functions.emplace_back(names[i], addresses[i]);
-  }
-  nibble::set_dawn_functions(std::move(functions));
-  return true;
+  return entry([&] {
+    if (count != 0 && (!is_there(names, "names") || !is_there(addresses, "addresses"))) return false;
+    std::vector<std::pair<std::string, void*>> functions;
+    for (size_t i = 0; i < count; ++i) {
+      if (!is_there(names[i], "name")) return false;
+      functions.emplace_back(names[i], addresses[i]);
+    }
+    nibble::set_dawn_functions(std::move(functions));
+    return true;
+  });
 }
 
 void nibble_set_wgpu_provider(void (*provide)(void)) noexcept { nibble::set_dawn_provider(provide); }
 
 const char* nibble_devices_json(const char* engine) noexcept {
-  thread_local std::string text;
-  auto devices = nibble::devices(engine != nullptr ? engine : "");
-  if (!devices) return failed(std::move(devices).error());
-  Json json = Json::array();
-  for (const auto& info : *devices) json.push_back(json_of(info));
-  text = text_of(json);
-  return text.c_str();
+  return entry([&]() -> const char* {
+    thread_local std::string text;
+    auto devices = nibble::devices(engine != nullptr ? engine : "");
+    if (!devices) return failed(std::move(devices).error());
+    Json json = Json::array();
+    for (const auto& info : *devices) {
+      auto one = json_of(info);
+      if (!one) return failed(std::move(one).error());
+      json.push_back(std::move(*one));
+    }
+    text = json.dump();
+    return text.c_str();
+  });
 }
 
 const char* nibble_ops_json(void) noexcept {
-  static const std::string kText = text_of(nibble::ops_json());
-  return kText.c_str();
+  return entry([&]() -> const char* {
+    static const std::string kText = nibble::ops_json().dump();
+    return kText.c_str();
+  });
 }
 
-bool nibble_check_node(const char* node) noexcept { return is_there(node, "node") && ok(nibble::check_node(node)); }
+bool nibble_check_node(const char* node) noexcept {
+  return entry([&]() -> bool { return is_there(node, "node") && ok(nibble::check_node(node)); });
+}
 
 nibble_device* nibble_device_open(const char* selector, const char* engine) noexcept {
-  auto device = nibble::Device::open(selector != nullptr ? selector : "", engine != nullptr ? engine : "");
-  if (!device) return failed(std::move(device).error());
-  auto json = text_of(json_of(device->info()));
-  return new nibble_device{*device, std::move(json)};
+  return entry([&]() -> nibble_device* {
+    auto device = nibble::Device::open(selector != nullptr ? selector : "", engine != nullptr ? engine : "");
+    if (!device) return failed(std::move(device).error());
+    auto json = json_of(device->info());
+    if (!json) return failed(std::move(json).error());
+    return new nibble_device{*device, json->dump()};
+  });
 }
 
 const char* nibble_device_json(nibble_device* device) noexcept {
-  return is_there(device, "device") ? device->json.c_str() : nullptr;
+  return entry([&]() -> const char* { return is_there(device, "device") ? device->json.c_str() : nullptr; });
 }
 
 uint64_t nibble_device_live_objects(nibble_device* device) noexcept {
-  return is_there(device, "device") ? device->device.live_objects() : 0;
+  return entry([&]() -> uint64_t { return is_there(device, "device") ? device->device.live_objects() : 0; });
 }
 
 uint64_t nibble_device_compiled_pipelines(nibble_device* device) noexcept {
-  return is_there(device, "device") ? device->device.compiled_pipelines() : 0;
+  return entry([&]() -> uint64_t { return is_there(device, "device") ? device->device.compiled_pipelines() : 0; });
 }
 
 void nibble_device_free(nibble_device* device) noexcept { delete device; }
 
 nibble_model* nibble_model_load(nibble_device* device, const char* path, const nibble_load_options* given) noexcept {
-  if (!is_there(device, "device") || !is_there(path, "path")) return nullptr;
-  nibble::LoadOptions options;
-  if (given != nullptr) {
-    auto taken = nibble::options_from_c(*given);
-    if (!taken) return failed(std::move(taken).error());
-    static_cast<nibble::Options&>(options) = std::move(*taken);
-    if (const auto progress = given->progress; progress != nullptr) {
-      options.on_progress = [progress, user = given->user](std::uint64_t done, std::uint64_t total) {
-        progress(done, total, user);
-      };
+  return entry([&]() -> nibble_model* {
+    if (!is_there(device, "device") || !is_there(path, "path")) return nullptr;
+    nibble::LoadOptions options;
+    if (given != nullptr) {
+      auto taken = nibble::options_from_c(*given);
+      if (!taken) return failed(std::move(taken).error());
+      static_cast<nibble::Options&>(options) = std::move(*taken);
+      if (const auto progress = given->progress; progress != nullptr) {
+        options.on_progress = [progress, user = given->user](std::uint64_t done, std::uint64_t total) {
+          progress(done, total, user);
+        };
+      }
     }
-  }
-  auto model = nibble::Model::load(device->device, path, options);
-  if (!model) return failed(std::move(model).error());
-  Json constants = Json::object();
-  for (const auto& method : model->constant_methods()) {
-    Json values = Json::array();
-    for (const auto& value : method.values) values.push_back(Json::parse(value, nullptr, false));
-    constants[method.name] = values.size() == 1 ? values.front() : values;
-  }
-  return new nibble_model{*model, text_of(constants), {}, {}};
+    auto model = nibble::Model::load(device->device, path, options);
+    if (!model) return failed(std::move(model).error());
+    Json constants = Json::object();
+    for (const auto& method : model->constant_methods()) {
+      Json values = Json::array();
+      for (const auto& value : method.values) values.push_back(Json::parse(value).value_or(nullptr));
+      constants[method.name] = method.values.size() == 1 ? values.as<Json::Array>()->front() : values;
+    }
+    return new nibble_model{*model, constants.dump(), {}, {}};
+  });
 }
 
 size_t nibble_model_input_count(nibble_model* model) noexcept {
-  return is_there(model, "model") ? model->model.inputs().size() : 0;
+  return entry([&]() -> size_t { return is_there(model, "model") ? model->model.inputs().size() : 0; });
 }
 
 size_t nibble_model_output_count(nibble_model* model) noexcept {
-  return is_there(model, "model") ? model->model.outputs().size() : 0;
+  return entry([&]() -> size_t { return is_there(model, "model") ? model->model.outputs().size() : 0; });
 }
 
 bool nibble_model_input(nibble_model* model, size_t index, nibble_tensor* out) noexcept {
-  return is_there(model, "model") && describe(model->model.inputs(), index, "input", out);
+  return entry(
+      [&]() -> bool { return is_there(model, "model") && describe(model->model.inputs(), index, "input", out); });
 }
 
 bool nibble_model_output(nibble_model* model, size_t index, nibble_tensor* out) noexcept {
-  return is_there(model, "model") && describe(model->model.outputs(), index, "output", out);
+  return entry(
+      [&]() -> bool { return is_there(model, "model") && describe(model->model.outputs(), index, "output", out); });
 }
 
 const char* nibble_model_constants_json(nibble_model* model) noexcept {
-  return is_there(model, "model") ? model->constants.c_str() : nullptr;
+  return entry([&]() -> const char* { return is_there(model, "model") ? model->constants.c_str() : nullptr; });
 }
 
 void nibble_model_free(nibble_model* model) noexcept { delete model; }
 
 bool nibble_model_run(nibble_model* model, const nibble_tensor* inputs, size_t input_count, nibble_tensor* outputs,
                       size_t output_count) noexcept {
-  if (!is_there(model, "model") || !check_outputs(model->model, outputs, output_count) ||
-      !read_inputs(model->model, inputs, input_count, model->inputs)) {
-    return false;
-  }
-  auto results = model->model.run(model->inputs);
-  if (!results) {
-    failed(std::move(results).error());
-    return false;
-  }
-  model->results = std::move(*results);
-  for (std::size_t i = 0; i < output_count; ++i) {
-    const auto& result = model->results[i];
-    describe(model->model.outputs(), i, "output", &outputs[i]);
-    outputs[i].integer = result.integer;
-    outputs[i].data = result.data.get();
-    outputs[i].bytes = result.bytes;
-    write_shape(result.shape, outputs[i]);
-  }
-  return true;
+  return entry([&]() -> bool {
+    if (!is_there(model, "model") || !check_outputs(model->model, outputs, output_count) ||
+        !read_inputs(model->model, inputs, input_count, model->inputs)) {
+      return false;
+    }
+    auto results = model->model.run(model->inputs);
+    if (!results) {
+      failed(std::move(results).error());
+      return false;
+    }
+    model->results = std::move(*results);
+    for (std::size_t i = 0; i < output_count; ++i) {
+      const auto& result = model->results[i];
+      describe(model->model.outputs(), i, "output", &outputs[i]);
+      outputs[i].integer = result.integer;
+      outputs[i].data = result.data.get();
+      outputs[i].bytes = result.bytes;
+      write_shape(result.shape, outputs[i]);
+    }
+    return true;
+  });
 }
 
 nibble_session* nibble_model_session(nibble_model* model) noexcept {
-  if (!is_there(model, "model")) return nullptr;
-  auto session = model->model.session();
-  if (!session) return failed(std::move(session).error());
-  return new nibble_session{model->model, *session, {}, {}, {}};
+  return entry([&]() -> nibble_session* {
+    if (!is_there(model, "model")) return nullptr;
+    auto session = model->model.session();
+    if (!session) return failed(std::move(session).error());
+    return new nibble_session{model->model, *session, {}, {}, {}};
+  });
 }
 
 bool nibble_session_set_inputs(nibble_session* session, const nibble_tensor* inputs, size_t count) noexcept {
-  return is_there(session, "session") && read_inputs(session->model, inputs, count, session->inputs) &&
-         ok(session->session.set_inputs(session->inputs));
+  return entry([&]() -> bool {
+    return is_there(session, "session") && read_inputs(session->model, inputs, count, session->inputs) &&
+           ok(session->session.set_inputs(session->inputs));
+  });
 }
 
 bool nibble_session_output(nibble_session* session, size_t index, nibble_tensor* out) noexcept {
-  if (!is_there(session, "session") || !describe(session->model.outputs(), index, "output", out)) return false;
-  if (out->is_int != 0) {
-    out->integer = session->session.output_int(index);
-  } else {
-    write_shape(session->session.output_shape(index), *out);
-  }
-  return true;
+  return entry([&]() -> bool {
+    if (!is_there(session, "session") || !describe(session->model.outputs(), index, "output", out)) return false;
+    if (out->is_int != 0) {
+      out->integer = session->session.output_int(index);
+    } else {
+      write_shape(session->session.output_shape(index), *out);
+    }
+    return true;
+  });
 }
 
 bool nibble_session_execute(nibble_session* session, const nibble_tensor* outputs, size_t count) noexcept {
-  if (!is_there(session, "session") || !check_outputs(session->model, outputs, count)) return false;
-  session->outputs.resize(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    auto dtype = dtype_of(outputs[i], "output", i);
-    if (!dtype) {
-      failed(std::move(dtype).error());
-      return false;
+  return entry([&]() -> bool {
+    if (!is_there(session, "session") || !check_outputs(session->model, outputs, count)) return false;
+    session->outputs.resize(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      auto dtype = dtype_of(outputs[i], "output", i);
+      if (!dtype) {
+        failed(std::move(dtype).error());
+        return false;
+      }
+      session->outputs[i] = {*dtype, outputs[i].data, outputs[i].bytes};
     }
-    session->outputs[i] = {*dtype, outputs[i].data, outputs[i].bytes};
-  }
-  return ok(session->session.execute(session->outputs));
+    return ok(session->session.execute(session->outputs));
+  });
 }
 
 const char* nibble_session_states_json(nibble_session* session) noexcept {
-  if (!is_there(session, "session")) return nullptr;
-  Json json = Json::array();
-  for (const auto& state : session->session.states()) json.push_back(nibble::to_json(state));
-  session->states = text_of(json);
-  return session->states.c_str();
+  return entry([&]() -> const char* {
+    if (!is_there(session, "session")) return nullptr;
+    auto states = session->session.states();
+    if (!states) return failed(std::move(states).error());
+    Json json = Json::array();
+    for (const auto& state : *states) json.push_back(nibble::to_json(state));
+    session->states = json.dump();
+    return session->states.c_str();
+  });
 }
 
 void nibble_session_free(nibble_session* session) noexcept { delete session; }

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <limits>
-#include <nlohmann/json.hpp>
+#include <optional>
 
+#include "api/json.hpp"
 #include "ops/registry.hpp"
 #include "plan/plan.hpp"
 #include "program/checks.hpp"
@@ -11,34 +12,51 @@
 namespace nibble {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
-// Limits that keep reading and planning quick. Tensors of a node are no deeper than lists of lists.
-constexpr int kMostDepth = 16;
+// Limits that keep planning quick.
 constexpr std::uint64_t kMostBytes = 1ULL << 40;
 constexpr std::size_t kMostQuoted = 300;
 
 std::unexpected<Error> not_a_node(const Json& json) {
-  auto text = json.dump(-1, ' ', true, Json::error_handler_t::replace);
+  auto text = json.dump(-1, Json::Letters::ascii);
   if (text.size() > kMostQuoted) text.replace(kMostQuoted, std::string::npos, "...");
   return fail(ErrorCode::invalid_argument, "{} describes no node, argument or tensor", text);
 }
 
 /// Numbers beyond 63 bits are none.
-bool is_int(const Json& json) {
-  return json.is_number_integer() && (!json.is_number_unsigned() || json.get<std::uint64_t>() <= INT64_MAX);
+std::optional<std::int64_t> int_of(const Json& json) {
+  if (const auto* below = json.as<std::int64_t>()) return *below;
+  const auto* count = json.as<std::uint64_t>();
+  if (count == nullptr || *count > INT64_MAX) return std::nullopt;
+  return static_cast<std::int64_t>(*count);
 }
 
-Result<Json> parse(std::string_view text) {
-  bool is_deep = false;
-  const auto look = [&](int depth, Json::parse_event_t, const Json&) {
-    is_deep = is_deep || depth > kMostDepth;
-    return !is_deep;
-  };
-  Json json = Json::parse(text, look, false);
-  if (is_deep) return fail(ErrorCode::invalid_argument, "the node has lists in lists, deeper than {}", kMostDepth);
-  if (json.is_discarded()) return fail(ErrorCode::invalid_argument, "the node is no JSON");
-  return json;
+std::optional<double> number_of(const Json& json) {
+  if (const auto* number = json.as<double>()) return *number;
+  if (const auto* count = json.as<std::uint64_t>()) return static_cast<double>(*count);
+  if (const auto* below = json.as<std::int64_t>()) return static_cast<double>(*below);
+  return std::nullopt;
+}
+
+std::optional<bool> flag_of(const Json& json) {
+  const auto* flag = json.as<bool>();
+  return flag != nullptr ? std::optional(*flag) : std::nullopt;
+}
+
+bool is_set(const Json& json, std::string_view name) {
+  const Json* flag = json.find(name);
+  return flag != nullptr && flag_of(*flag) == true;
+}
+
+/// All of a list as List's items, or nothing.
+template <class List>
+std::optional<List> list_of(const Json::Array& items, auto item_of) {
+  List list;
+  for (const auto& item : items) {
+    const auto one = item_of(item);
+    if (!one) return std::nullopt;
+    list.push_back(*one);
+  }
+  return list;
 }
 
 /// Reads the graph of one node. What has no bytes is an input; no constant's bytes are needed to plan.
@@ -61,20 +79,22 @@ struct NodeReader {
 
   Result<ValueId> tensor(const Json& json) {
     constexpr DType kTypes[] = {DType::boolean, DType::u8, DType::i8, DType::i32, DType::f16, DType::f32};
-    const auto* dtype = std::ranges::find_if(
-        kTypes, [&](DType type) { return json.value("dtype", Json()) == std::string(to_string(type)); });
-    const Json dims = json.value("shape", Json());
-    if (dtype == std::end(kTypes) || !dims.is_array()) return not_a_node(json);
+    const Json* name = json.find("dtype");
+    const Json* shape = json.find("shape");
+    const auto* text = name != nullptr ? name->as<std::string>() : nullptr;
+    const auto* dims = shape != nullptr ? shape->as<Json::Array>() : nullptr;
+    const auto* dtype = std::ranges::find_if(kTypes, [&](DType t) { return text != nullptr && *text == to_string(t); });
+    if (dtype == std::end(kTypes) || dims == nullptr) return not_a_node(json);
     TensorValue tensor{*dtype, *dtype, {}};
-    tensor.fixed = json.value("fixed", Json()) == true;
-    for (const auto& dim : dims) {
-      if (!dim.is_number_unsigned() || !is_int(dim) || !tensor.shape.push_back(dim.get<std::int64_t>()))
-        return not_a_node(json);
+    tensor.fixed = is_set(json, "fixed");
+    for (const auto& dim : *dims) {
+      const auto size = int_of(dim);
+      if (!size || *size < 0 || !tensor.shape.push_back(*size)) return not_a_node(json);
     }
     const auto bytes = tensor_bytes(tensor.shape, tensor.dtype, "a tensor");
     if (!bytes || *bytes > kMostBytes)
       return fail(ErrorCode::unsupported, "a tensor of shape {} is too large", tensor.shape);
-    if (json.value("constant", Json()) == true) {
+    if (is_set(json, "constant")) {
       tensor.constant = static_cast<std::int32_t>(graph.constants.size());
       graph.constants.push_back({*bytes, {}, 0, true});
     }
@@ -82,12 +102,12 @@ struct NodeReader {
   }
 
   /// A list as the exporter writes it.
-  Result<ValueId> list(const Json& json) {
-    if (std::ranges::all_of(json, is_int)) return add(json.get<IntList>());
-    if (std::ranges::all_of(json, &Json::is_boolean)) return add(json.get<BoolList>());
-    if (std::ranges::all_of(json, &Json::is_number)) return add(json.get<DoubleList>());
+  Result<ValueId> list(const Json::Array& items) {
+    if (auto ints = list_of<IntList>(items, int_of)) return add(std::move(*ints));
+    if (auto flags = list_of<BoolList>(items, flag_of)) return add(std::move(*flags));
+    if (auto numbers = list_of<DoubleList>(items, number_of)) return add(std::move(*numbers));
     ValueList list;
-    for (const auto& item : json) {
+    for (const auto& item : items) {
       TRY_ASSIGN(const auto id, value(item));
       list.items.push_back(id);
     }
@@ -96,26 +116,28 @@ struct NodeReader {
 
   Result<ValueId> value(const Json& json) {
     if (json.is_null()) return add(Null{});
-    if (json.is_boolean()) return add(json.get<bool>());
-    if (is_int(json)) return add(json.get<std::int64_t>());
-    if (json.is_number()) return add(json.get<double>());
-    if (json.is_string()) return add(json.get<std::string>());
-    if (json.is_array()) return list(json);
-    return json.empty() ? add(SymInt{}) : tensor(json);
+    if (const auto flag = flag_of(json)) return add(*flag);
+    if (const auto integer = int_of(json)) return add(*integer);
+    if (const auto number = number_of(json)) return add(*number);
+    if (const auto* text = json.as<std::string>()) return add(*text);
+    if (const auto* items = json.as<Json::Array>()) return list(*items);
+    return json.as<Json::Object>()->empty() ? add(SymInt{}) : tensor(json);
   }
 
   Status node(const Json& json) {
-    if (!json.is_object()) return not_a_node(json);
-    const Json op = json.value("op", Json());
-    const Json arguments = json.value("arguments", Json());
-    if (!op.is_string() || !arguments.is_array()) return not_a_node(json);
-    Node node{op.get<std::string>(), {}};
-    for (const auto& argument : arguments) {
+    const Json* op = json.find("op");
+    const Json* given = json.find("arguments");
+    const auto* name = op != nullptr ? op->as<std::string>() : nullptr;
+    const auto* arguments = given != nullptr ? given->as<Json::Array>() : nullptr;
+    if (name == nullptr || arguments == nullptr) return not_a_node(json);
+    Node node{*name, {}};
+    for (const auto& argument : *arguments) {
       TRY_ASSIGN(const auto id, value(argument));
       node.args.push_back(id);
     }
     makes = true;
-    TRY_ASSIGN(const auto out, value(json.value("out", Json())));
+    const Json* made = json.find("out");
+    TRY_ASSIGN(const auto out, value(made != nullptr ? *made : Json()));
     node.args.push_back(out);
     graph.nodes.push_back(std::move(node));
     return {};
@@ -126,8 +148,9 @@ struct NodeReader {
 
 Status check_node(std::string_view json) {
   NodeReader reader;
-  TRY_ASSIGN(const auto node, parse(json));
-  TRY(reader.node(node));
+  const auto node = Json::parse(json);
+  if (!node) return fail(ErrorCode::invalid_argument, "the node {}", node.error().message);
+  TRY(reader.node(*node));
   // How large a buffer may be is the device's affair.
   DeviceProfile profile;
   profile.limits.max_buffer_size = std::numeric_limits<std::uint32_t>::max();

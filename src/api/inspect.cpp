@@ -1,18 +1,16 @@
 #include "api/inspect.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <unordered_map>
 
+#include "api/json.hpp"
 #include "api/states.hpp"
 #include "boundary/boundary.hpp"
 #include "ops/registry.hpp"
-#include "program/mapped_file.hpp"
+#include "program/file.hpp"
 
 namespace nibble {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 void note_dtypes(const Graph& graph, const Node& node, const Signature& signature, Inspection::Op& op) {
   for_each_operand(graph, node, signature, [&](ValueId v, const Arg& arg) {
@@ -104,17 +102,17 @@ Status make_plan(Program program, const DeviceProfile& profile, const InspectOpt
 
 /// A method that Nibble alone does not run, because it is more than one delegate call: what its delegates hold, and
 /// what speaks against each of them.
-Status inspect_delegates(std::span<const std::byte> file, Error why, const DeviceProfile& profile,
-                         const InspectOptions& options, Inspection& facts) {
+Status inspect_delegates(const File& file, Error why, const DeviceProfile& profile, const InspectOptions& options,
+                         Inspection& facts) {
   if (why.code != ErrorCode::unsupported) return std::unexpected(std::move(why));
-  TRY_ASSIGN(const ContainerHead head, read_head(file, file.size()));
-  TRY_ASSIGN(auto delegates, read_delegates(file.first(head.program_size), head, options.method));
+  TRY_ASSIGN(const FileProgram program, copy_program(file));
+  TRY_ASSIGN(auto delegates, read_delegates(program.bytes.bytes(), program.head, options.method));
   if (delegates.empty()) return std::unexpected(std::move(why));
   facts.problems.add(std::move(why));
   for (std::size_t i = 0; i < delegates.size(); ++i) {
     auto& [method, blob, named, inputs, outputs, arguments, constant_methods] = delegates[i];
     Refusals refusals;
-    if (auto graph = read_blob(file.subspan(blob.offset, blob.size), named_sizes(delegates[i]))) {
+    if (auto graph = read_blob(file, blob.offset, blob.size, named_sizes(delegates[i]))) {
       count_graph(*graph, facts);
       refusals = Plan::refusals(std::move(*graph), profile, options, ops::registry());
     } else {
@@ -157,7 +155,7 @@ Json to_json(const Inspection::Op& op) {
 
 Json to_json(const ConstantMethod& method) {
   Json values = Json::array();
-  for (const auto& value : method.values) values.push_back(Json::parse(value, nullptr, false));
+  for (const auto& value : method.values) values.push_back(Json::parse(value).value_or(nullptr));
   return values;
 }
 
@@ -210,14 +208,14 @@ Json to_json(const Inspection::PlanFacts& plan, InspectDetails details) {
 }  // namespace
 
 Result<Inspection> inspect(const std::string& path, const DeviceProfile& profile, const InspectOptions& options) {
-  TRY_ASSIGN(const MappedFile file, MappedFile::open(path));
+  TRY_ASSIGN(const File file, File::open(path));
   Inspection facts;
   facts.file = path;
-  facts.file_bytes = file.bytes().size();
+  facts.file_bytes = file.size();
   facts.device = profile.name;
-  auto program = read_program(file.bytes(), options.method);
+  auto program = read_program(file, options.method);
   if (!program) {
-    TRY(inspect_delegates(file.bytes(), std::move(program).error(), profile, options, facts));
+    TRY(inspect_delegates(file, std::move(program).error(), profile, options, facts));
     return facts;
   }
   facts.method = std::move(program->method);
@@ -253,8 +251,7 @@ std::string to_json(const Inspection& facts, InspectDetails details) {
     json["problems"].push_back({{"reason", error.message}, {"operators", count}});
   }
   if (!facts.problems.all.empty()) json["problem"] = facts.problems.all.front().error.message;
-  // Names come from the file: what is no UTF-8 in them is replaced.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+  return json.dump(2);
 }
 
 }  // namespace nibble

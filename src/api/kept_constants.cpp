@@ -2,45 +2,51 @@
 
 #include <algorithm>
 #include <new>
+#include <vector>
 
 #include "gpu/uploader.hpp"
 
 namespace nibble {
-namespace {
 
-std::unexpected<Error> no_memory(std::size_t bytes) {
-  return fail(ErrorCode::out_of_memory, "there is no memory for {} bytes of state", bytes);
-}
-
-}  // namespace
-
-Result<std::unique_ptr<KeptConstants>> KeptConstants::make(ConstantSource& source,
-                                                           std::span<const std::uint32_t> constants) {
+Result<std::unique_ptr<KeptConstants>> KeptConstants::make(ConstantSource& source, const Layout& layout) {
   auto self = std::make_unique<KeptConstants>();
-  std::size_t most_zeros = 0;
-  for (const auto constant : constants) {
-    TRY_ASSIGN(const auto bytes, source.open(constant));
-    Kept& kept = self->kept_[constant];
-    kept.length = bytes.size();
-    if (gpu::is_zero(bytes)) {
-      most_zeros = std::max(most_zeros, bytes.size());
-    } else {
-      kept.bytes.reset(new (std::nothrow) std::byte[bytes.size()]);
-      if (kept.bytes == nullptr) return no_memory(bytes.size());
-      std::ranges::copy(bytes, kept.bytes.get());
-    }
+  for (const auto& upload : layout.uploads) {
+    if (layout.buffers[upload.buffer].role != BufferRole::state) continue;
+    auto& length = self->kept_[upload.constant].length;
+    length = std::max(length, upload.source_offset + upload.bytes);
+  }
+  for (auto& [constant, kept] : self->kept_) {
+    TRY(take(source, constant, kept));
     source.close(constant);
   }
-  self->zeros_.reset(static_cast<std::byte*>(std::calloc(std::max<std::size_t>(1, most_zeros), 1)));
-  if (self->zeros_ == nullptr) return no_memory(most_zeros);
   return self;
 }
 
-Result<std::span<const std::byte>> KeptConstants::open(std::uint32_t constant) {
+Status KeptConstants::take(ConstantSource& source, std::uint32_t constant, Kept& kept) {
+  constexpr std::uint64_t kPiece = std::uint64_t{64} << 10;
+  std::vector<std::byte> piece(std::min(kept.length, kPiece));
+  bool is_zero = true;
+  for (std::uint64_t at = 0; is_zero && at < kept.length; at += kPiece) {
+    const auto part = std::span(piece).first(std::min(kPiece, kept.length - at));
+    TRY(source.read(constant, at, part));
+    is_zero = gpu::is_zero(part);
+  }
+  if (is_zero) return {};
+  kept.bytes.reset(new (std::nothrow) std::byte[kept.length]);
+  if (kept.bytes == nullptr) {
+    return fail(ErrorCode::out_of_memory, "there is no memory for {} bytes of state", kept.length);
+  }
+  return source.read(constant, 0, {kept.bytes.get(), static_cast<std::size_t>(kept.length)});
+}
+
+Status KeptConstants::read(std::uint32_t constant, std::uint64_t offset, std::span<std::byte> to) {
   const auto found = kept_.find(constant);
   if (found == kept_.end()) return fail(ErrorCode::internal, "constant {} was not kept", constant);
   const auto& [length, bytes] = found->second;
-  return std::span<const std::byte>(bytes != nullptr ? bytes.get() : zeros_.get(), length);
+  if (bytes != nullptr) return copy_constant(constant, {bytes.get(), static_cast<std::size_t>(length)}, offset, to);
+  TRY(check_constant(constant, length, offset, to.size()));
+  std::ranges::fill(to, std::byte{0});
+  return {};
 }
 
 }  // namespace nibble

@@ -8,8 +8,9 @@
 #include "api/session.hpp"
 #include "gpu/adapters.hpp"
 #include "gpu/engines/engines.hpp"
+#include "graph/guarded.hpp"
 #include "ops/registry.hpp"
-#include "program/mapped_file.hpp"
+#include "program/file.hpp"
 
 namespace nibble {
 namespace {
@@ -43,15 +44,6 @@ Status load_graph(const Device& device, Graph graph, MethodSignature signature, 
   return {};
 }
 
-/// The constants that sessions begin with.
-std::vector<std::uint32_t> states_of(const Layout& layout) {
-  std::vector<std::uint32_t> constants;
-  for (const auto& upload : layout.uploads) {
-    if (layout.buffers[upload.buffer].role == BufferRole::state) constants.push_back(upload.constant);
-  }
-  return constants;
-}
-
 Result<std::shared_ptr<SessionImpl>> make_session(const std::shared_ptr<const ModelImpl>& model) {
   return SessionImpl::make(model, *model->constants);
 }
@@ -59,7 +51,7 @@ Result<std::shared_ptr<SessionImpl>> make_session(const std::shared_ptr<const Mo
 }  // namespace
 
 Status set_engine_library(std::string_view engine, std::string path) {
-  return gpu::set_engine_library(engine, std::move(path));
+  return guarded([&] { return gpu::set_engine_library(engine, std::move(path)); });
 }
 void set_dawn_functions(std::vector<std::pair<std::string, void*>> functions) {
   gpu::set_dawn_functions(std::move(functions));
@@ -68,35 +60,42 @@ void set_dawn_functions(std::vector<std::pair<std::string, void*>> functions) {
 void set_dawn_provider(void (*provide)()) { gpu::set_dawn_provider(provide); }
 
 Result<std::vector<DeviceInfo>> devices(std::string_view engine) {
-  TRY_ASSIGN(auto adapters, gpu::adapters(engine));
-  std::vector<DeviceInfo> out;
-  out.reserve(adapters.size());
-  for (const auto& adapter : adapters) out.push_back(info_of(out.size(), adapter.number, adapter.profile));
-  return out;
+  return guarded([&]() -> Result<std::vector<DeviceInfo>> {
+    TRY_ASSIGN(auto adapters, gpu::adapters(engine));
+    std::vector<DeviceInfo> out;
+    out.reserve(adapters.size());
+    for (const auto& adapter : adapters) out.push_back(info_of(out.size(), adapter.number, adapter.profile));
+    return out;
+  });
 }
 
 Result<Device> Device::open(std::string_view selector, std::string_view engine) {
-  TRY_ASSIGN(auto gpu, gpu::Device::open(selector, engine));
-  auto info = info_of(gpu->index(), gpu->number(), gpu->profile());
-  return Internals::make<Device>(std::make_shared<DeviceImpl>(std::move(gpu), std::move(info)));
+  return guarded([&]() -> Result<Device> {
+    TRY_ASSIGN(auto gpu, gpu::Device::open(selector, engine));
+    auto info = info_of(gpu->index(), gpu->number(), gpu->profile());
+    return Internals::make<Device>(std::make_shared<DeviceImpl>(std::move(gpu), std::move(info)));
+  });
 }
 
 const DeviceInfo& Device::info() const { return impl_->info; }
-std::optional<Error> Device::lost() const { return impl_->gpu->lost(); }
+std::optional<Error> Device::lost() const {
+  return guarded([&] { return impl_->gpu->lost(); }, [] { return std::optional(no_memory()); });
+}
 std::size_t Device::live_objects() const { return impl_->gpu->engine().live_objects() - impl_->gpu->kept_objects(); }
 std::size_t Device::compiled_pipelines() const { return impl_->gpu->compiled_pipelines(); }
 
 Result<Model> Model::load(const Device& device, const std::string& path, const LoadOptions& options) {
-  TRY_ASSIGN(auto mapped, MappedFile::open(path));
-  auto file = std::make_shared<const MappedFile>(std::move(mapped));
-  TRY_ASSIGN(auto program, read_program(file->bytes(), options.method));
-  auto constants = std::make_unique<FileConstants>(file, program.graph.constants);
+  return guarded([&]() -> Result<Model> {
+    TRY_ASSIGN(const File file, File::open(path));
+    TRY_ASSIGN(auto program, read_program(file, options.method));
+    FileConstants constants(file, program.graph.constants);
 
-  auto model = std::make_shared<ModelImpl>();
-  model->constant_methods = std::move(program.constant_methods);
-  TRY(load_graph(device, std::move(program.graph), std::move(program.signature), *constants, options, *model));
-  TRY_ASSIGN(model->constants, KeptConstants::make(*constants, states_of(model->resources->plan()->layout())));
-  return Internals::make<Model>(std::move(model));
+    auto model = std::make_shared<ModelImpl>();
+    model->constant_methods = std::move(program.constant_methods);
+    TRY(load_graph(device, std::move(program.graph), std::move(program.signature), constants, options, *model));
+    TRY_ASSIGN(model->constants, KeptConstants::make(constants, model->resources->plan()->layout()));
+    return Internals::make<Model>(std::move(model));
+  });
 }
 
 const std::vector<TensorInfo>& Model::inputs() const { return impl_->boundary->signature().inputs; }
@@ -105,38 +104,51 @@ const std::vector<ConstantMethod>& Model::constant_methods() const { return impl
 
 Result<Loaded> load_blob(const Device& device, std::span<const std::byte> blob, const NamedSize& named,
                          const MakeSource& make_source, const LoadOptions& options) {
-  TRY_ASSIGN(auto graph, read_blob(blob, named));
-  const auto source = make_source(graph.constants);
-  auto model = std::make_shared<ModelImpl>();
-  auto signature = signature_of(graph);
-  TRY(load_graph(device, std::move(graph), std::move(signature), *source, options, *model));
-  TRY_ASSIGN(auto session, SessionImpl::make(model, *source));
-  return Loaded{Internals::make<Model>(std::move(model)), Internals::make<Session>(std::move(session))};
+  return guarded([&]() -> Result<Loaded> {
+    TRY_ASSIGN(auto graph, read_blob(blob, named));
+    const auto source = make_source(graph.constants);
+    auto model = std::make_shared<ModelImpl>();
+    auto signature = signature_of(graph);
+    TRY(load_graph(device, std::move(graph), std::move(signature), *source, options, *model));
+    TRY_ASSIGN(auto session, SessionImpl::make(model, *source));
+    return Loaded{Internals::make<Model>(std::move(model)), Internals::make<Session>(std::move(session))};
+  });
 }
 
 Result<Session> Model::session() const {
-  TRY_ASSIGN(auto session, make_session(impl_));
-  return Internals::make<Session>(std::move(session));
+  return guarded([&]() -> Result<Session> {
+    TRY_ASSIGN(auto session, make_session(impl_));
+    return Internals::make<Session>(std::move(session));
+  });
 }
 
 Result<std::vector<HostArray>> Model::run(std::span<const HostTensor> inputs) const {
-  const std::lock_guard lock(own_->mutex);
-  if (own_->session == nullptr) {
-    TRY_ASSIGN(own_->session, make_session(impl_));
-  }
-  return own_->session->run(inputs);
+  return guarded([&]() -> Result<std::vector<HostArray>> {
+    const std::lock_guard lock(own_->mutex);
+    if (own_->session == nullptr) {
+      TRY_ASSIGN(own_->session, make_session(impl_));
+    }
+    return own_->session->run(inputs);
+  });
 }
 
-Result<std::vector<HostArray>> Session::run(std::span<const HostTensor> inputs) { return impl_->run(inputs); }
-Status Session::set_inputs(std::span<const HostTensor> inputs) { return impl_->set_inputs(inputs); }
+Result<std::vector<HostArray>> Session::run(std::span<const HostTensor> inputs) {
+  return guarded([&] { return impl_->run(inputs); });
+}
+Status Session::set_inputs(std::span<const HostTensor> inputs) {
+  return guarded([&] { return impl_->set_inputs(inputs); });
+}
 Shape Session::output_shape(std::size_t output) const { return impl_->output_shape(output); }
 std::int64_t Session::output_int(std::size_t output) const { return impl_->output_int(output); }
-Status Session::execute(std::span<const HostOutput> outputs) { return impl_->execute(outputs); }
-Result<std::vector<DispatchTime>> Session::profile(std::span<const HostOutput> outputs) {
-  return impl_->profile(outputs);
+Status Session::execute(std::span<const HostOutput> outputs) {
+  return guarded([&] { return impl_->execute(outputs); });
 }
-
-std::vector<StateInfo> Session::states() const { return impl_->states(); }
+Result<std::vector<DispatchTime>> Session::profile(std::span<const HostOutput> outputs) {
+  return guarded([&] { return impl_->profile(outputs); });
+}
+Result<std::vector<StateInfo>> Session::states() const {
+  return guarded([&]() -> Result<std::vector<StateInfo>> { return impl_->states(); });
+}
 
 std::string_view version() noexcept { return NIBBLE_VERSION; }
 

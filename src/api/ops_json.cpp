@@ -1,13 +1,9 @@
 #include "api/ops_json.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include "ops/registry.hpp"
 
 namespace nibble {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json to_json(const Arg& arg) {
   return {{"name", arg.name},

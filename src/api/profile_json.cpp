@@ -1,11 +1,11 @@
 #include "api/profile_json.hpp"
 
-#include <nlohmann/json.hpp>
+#include <limits>
+
+#include "api/json.hpp"
 
 namespace nibble {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 /// Reads the fields of an object. The first one that is missing or of the wrong type is the error.
 class Reader {
@@ -13,36 +13,36 @@ class Reader {
   explicit Reader(const Json& object) : object_(object) {}
 
   void take(const char* name, std::string& to) {
-    if (const Json* field = find(name, &Json::is_string, "a text")) to = field->get<std::string>();
+    if (const auto* field = find<std::string>(name, "a text")) to = *field;
   }
   void take(const char* name, bool& to) {
-    if (const Json* field = find(name, &Json::is_boolean, "true or false")) to = field->get<bool>();
+    if (const auto* field = find<bool>(name, "true or false")) to = *field;
   }
   template <class T>
   void take(const char* name, T& to) {
-    const Json* field = find(name, &Json::is_number_unsigned, "a number from 0 on");
-    if (field == nullptr) return;
-    const auto value = field->get<std::uint64_t>();
-    if (value > std::numeric_limits<T>::max()) {
-      status_ = fail(ErrorCode::invalid_argument, "the device profile's {} is {}, but the most is {}", name, value,
+    const auto* value = find<std::uint64_t>(name, "a number from 0 on");
+    if (value == nullptr) return;
+    if (*value > std::numeric_limits<T>::max()) {
+      status_ = fail(ErrorCode::invalid_argument, "the device profile's {} is {}, but the most is {}", name, *value,
                      std::numeric_limits<T>::max());
       return;
     }
-    to = static_cast<T>(value);
+    to = static_cast<T>(*value);
   }
 
   const Status& status() const { return status_; }
 
  private:
-  const Json* find(const char* name, bool (Json::*is_right)() const noexcept, std::string_view wanted) {
+  template <class T>
+  const T* find(const char* name, std::string_view wanted) {
     if (!status_) return nullptr;
-    auto field = object_.find(name);
-    if (field == object_.end()) {
+    const Json* field = object_.find(name);
+    if (field == nullptr) {
       status_ = fail(ErrorCode::invalid_argument, "the device profile has no {}", name);
-    } else if (!((*field).*is_right)()) {
+    } else if (field->as<T>() == nullptr) {
       status_ = fail(ErrorCode::invalid_argument, "the device profile's {} is not {}", name, wanted);
     } else {
-      return &*field;
+      return field->as<T>();
     }
     return nullptr;
   }
@@ -55,7 +55,7 @@ class Reader {
 
 std::string profile_to_json(const DeviceProfile& profile) {
   const Limits& limits = profile.limits;
-  Json json = {
+  const Json json = {
       {"name", profile.name},
       {"driver", profile.driver},
       {"backend", profile.backend},
@@ -73,18 +73,19 @@ std::string profile_to_json(const DeviceProfile& profile) {
       {"subgroup_max", profile.subgroup_max},
       {"subgroups_need_enable", profile.subgroups_need_enable},
   };
-  // A driver's name may be invalid UTF-8.
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json.dump();
 }
 
 Result<DeviceProfile> profile_from_json(std::string_view text) {
-  const Json parsed = Json::parse(text, nullptr, false);
-  const Json& json = parsed.is_array() && parsed.size() == 1 ? parsed.front() : parsed;
-  if (!json.is_object()) return fail(ErrorCode::invalid_argument, "the device profile is not a JSON object");
+  const auto parsed = Json::parse(text);
+  const auto* list = parsed ? parsed->as<Json::Array>() : nullptr;
+  const Json* json = list != nullptr && list->size() == 1 ? &list->front() : parsed ? &*parsed : nullptr;
+  if (json == nullptr || json->as<Json::Object>() == nullptr)
+    return fail(ErrorCode::invalid_argument, "the device profile is not a JSON object");
   DeviceProfile profile;
   Limits& limits = profile.limits;
   std::string kind;
-  Reader reader(json);
+  Reader reader(*json);
   reader.take("name", profile.name);
   reader.take("driver", profile.driver);
   reader.take("backend", profile.backend);

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "api/states.hpp"
+#include "graph/guarded.hpp"
 
 namespace nibble {
 
@@ -30,7 +31,7 @@ Status SessionImpl::set_inputs(std::span<const HostTensor> inputs) {
 
 Status SessionImpl::set(std::span<const HostTensor> inputs) {
   TRY(executor->set_inputs(inputs));
-  auto status = keep_inputs(inputs);
+  auto status = guarded([&] { return keep_inputs(inputs); });
   if (!status) executor->clear_inputs();
   return status;
 }

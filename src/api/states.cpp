@@ -1,7 +1,5 @@
 #include "api/states.hpp"
 
-#include <nlohmann/json.hpp>
-
 namespace nibble {
 
 StateInfo state_info(const StateDesc& desc, std::int64_t rows) {
@@ -11,12 +9,12 @@ StateInfo state_info(const StateDesc& desc, std::int64_t rows) {
   return info;
 }
 
-nlohmann::ordered_json to_json(const StateInfo& state) {
-  nlohmann::ordered_json json = {{"role", state.role},
-                                 {"dtype", to_string(state.dtype)},
-                                 {"shape", state.shape.dims()},
-                                 {"row_axis", nullptr},
-                                 {"rows", state.rows}};
+Json to_json(const StateInfo& state) {
+  Json json = {{"role", state.role},
+               {"dtype", to_string(state.dtype)},
+               {"shape", state.shape.dims()},
+               {"row_axis", nullptr},
+               {"rows", state.rows}};
   if (state.row_axis) json["row_axis"] = *state.row_axis;
   return json;
 }

@@ -1,8 +1,7 @@
 // Converts the layout's description of state for callers.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
-
+#include "api/json.hpp"
 #include "nibble/values.hpp"
 #include "plan/plan.hpp"
 
@@ -10,6 +9,6 @@ namespace nibble {
 
 StateInfo state_info(const StateDesc& desc, std::int64_t rows);
 
-nlohmann::ordered_json to_json(const StateInfo& state);
+Json to_json(const StateInfo& state);
 
 }  // namespace nibble

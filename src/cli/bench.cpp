@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "api/inspect.hpp"
+#include "api/json.hpp"
 #include "api/profile_json.hpp"
 #include "cli/commands.hpp"
 #include "cli/host_values.hpp"
@@ -106,12 +106,11 @@ Status bench_command(const BenchOptions& options) {
   }
 
   if (options.json) {
-    nlohmann::ordered_json json = {
-        {"model", options.model}, {"device", device.info().name},   {"calls", calls.size()},
-        {"median_us", median},    {"p10_us", quantile(calls, 0.1)}, {"p90_us", quantile(calls, 0.9)},
-        {"gpu_us", nullptr}};
+    Json json = {{"model", options.model}, {"device", device.info().name},   {"calls", calls.size()},
+                 {"median_us", median},    {"p10_us", quantile(calls, 0.1)}, {"p90_us", quantile(calls, 0.9)},
+                 {"gpu_us", nullptr}};
     if (gpu) json["gpu_us"] = *gpu;
-    print(json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n');
+    print(json.dump(2) + '\n');
     return {};
   }
   Table table("lrl");

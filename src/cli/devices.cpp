@@ -1,4 +1,4 @@
-#include <nlohmann/json.hpp>
+#include "api/json.hpp"
 
 #include "cli/commands.hpp"
 #include "cli/table.hpp"
@@ -22,8 +22,8 @@ std::string features(const DeviceInfo& device) {
 Status devices_command(const DevicesOptions& options) {
   TRY_ASSIGN(const auto all, devices(options.engine));
   if (options.json) {
-    auto list = nlohmann::ordered_json::array();
-    for (const auto& device : all) list.push_back(nlohmann::ordered_json::parse(device.profile_json, nullptr, false));
+    auto list = Json::array();
+    for (const auto& device : all) list.push_back(Json::parse(device.profile_json).value_or(nullptr));
     print(list.dump(2) + '\n');
     return {};
   }

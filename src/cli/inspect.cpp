@@ -1,21 +1,20 @@
 #include <charconv>
-#include <nlohmann/json.hpp>
 
 #include "api/inspect.hpp"
+#include "api/json.hpp"
 #include "api/profile_json.hpp"
 #include "cli/commands.hpp"
 #include "cli/table.hpp"
-#include "program/mapped_file.hpp"
+#include "program/file.hpp"
 
 namespace nibble::cli {
 namespace {
 
 Result<DeviceProfile> read_profile(const std::string& path) {
-  TRY_ASSIGN(const MappedFile file, MappedFile::open(path));
-  const std::string_view text(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
-  const auto json = nlohmann::ordered_json::parse(text, nullptr, false);
-  if (json.is_array() && json.size() != 1) {
-    return fail(ErrorCode::invalid_argument, "{} holds {} device profiles, but one is wanted", path, json.size());
+  TRY_ASSIGN(const std::string text, read_text(path));
+  const auto json = Json::parse(text);
+  if (const auto* list = json ? json->as<Json::Array>() : nullptr; list != nullptr && list->size() != 1) {
+    return fail(ErrorCode::invalid_argument, "{} holds {} device profiles, but one is wanted", path, list->size());
   }
   auto profile = profile_from_json(text);
   if (!profile) return fail(profile.error().code, "{}: {}", path, profile.error().message);

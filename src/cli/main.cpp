@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 #include <new>
+#include <stdexcept>
 
 #include "cli/commands.hpp"
 #include "cli/option_flags.hpp"
@@ -175,7 +176,9 @@ extern "C" [[gnu::visibility("default")]] int nibble_main(int argc, char** argv)
   try {
     return nibble::cli::main_command(argc, argv);
   } catch (const std::bad_alloc&) {
-    return nibble::cli::fail_with("there is not enough memory");
+    return nibble::cli::fail_with("out of memory");
+  } catch (const std::length_error&) {
+    return nibble::cli::fail_with("out of memory");
   } catch (const std::exception& error) {
     return nibble::cli::fail_with(error.what());
   }

@@ -1,5 +1,3 @@
-#include <nlohmann/json.hpp>
-
 #include "api/ops_json.hpp"
 #include "cli/commands.hpp"
 #include "cli/table.hpp"
@@ -8,8 +6,6 @@
 
 namespace nibble::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string arguments(const Op& op) {
   std::vector<std::string_view> names;

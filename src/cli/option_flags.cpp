@@ -7,14 +7,14 @@
 #include "api/tuning_json.hpp"
 #include "option_fields.hpp"
 #include "plan/tuning.hpp"
-#include "program/mapped_file.hpp"
+#include "program/file.hpp"
 
 namespace nibble::cli {
 namespace {
 
 Result<std::vector<TuningRow>> read_tuning(const std::string& path) {
-  TRY_ASSIGN(const MappedFile file, MappedFile::open(path));
-  auto rows = tuning_from_json({reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()});
+  TRY_ASSIGN(const std::string text, read_text(path));
+  auto rows = tuning_from_json(text);
   if (!rows) return fail(rows.error().code, "{}: {}", path, rows.error().message);
   return rows;
 }

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <chrono>
-#include <nlohmann/json.hpp>
 
+#include "api/json.hpp"
 #include "cli/commands.hpp"
 #include "cli/host_values.hpp"
 #include "cli/progress.hpp"
@@ -9,8 +9,6 @@
 
 namespace nibble::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kShownValues = 8;
 
@@ -92,8 +90,7 @@ std::string print_json(const Device& device, const HostOutputs& outputs, const R
       // inf and nan are no JSON numbers: those stay text.
       Json values = Json::array();
       for (const auto& value : first_values(array, kShownValues)) {
-        Json number = Json::parse(value, nullptr, false);
-        values.push_back(number.is_discarded() ? Json(value) : number);
+        values.push_back(Json::parse(value).value_or(value));
       }
       output["first_values"] = std::move(values);
     } else {
@@ -108,7 +105,7 @@ std::string print_json(const Device& device, const HostOutputs& outputs, const R
           {{"op", t.op}, {"kernel", t.kernel}, {"dispatches", t.dispatches}, {"microseconds", t.microseconds}});
     }
   }
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + '\n';
+  return json.dump(2) + '\n';
 }
 
 }  // namespace

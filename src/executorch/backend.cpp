@@ -9,6 +9,7 @@
 #include "api/load_blob.hpp"
 #include "arguments.hpp"
 #include "constants.hpp"
+#include "graph/guarded.hpp"
 #include "graph/status.hpp"
 
 namespace nibble {
@@ -63,8 +64,7 @@ Result<std::unique_ptr<Delegate>> load(const et::NamedDataMap* map, const et::Fr
     return std::make_unique<DelegateConstants>(blob, map, constants);
   };
   TRY_ASSIGN(auto method, load_blob(device, blob, size_of_named, source));
-  std::unique_ptr<Delegate> delegate(new (std::nothrow) Delegate{std::move(method), {}, {}});
-  if (delegate == nullptr) return fail(ErrorCode::out_of_memory, "there is no memory for a delegate");
+  auto delegate = std::make_unique<Delegate>(std::move(method));
   delegate->inputs.resize(delegate->method.model.inputs().size());
   delegate->outputs.resize(delegate->method.model.outputs().size());
   return delegate;
@@ -98,20 +98,20 @@ class WebGpuBackend final : public et::BackendInterface {
  public:
   bool is_available() const noexcept override {
     if (available_) return true;
-    const auto found = devices();
-    if (!found) {
-      report(found.error());
-    } else if (found->empty()) {
-      report({ErrorCode::gpu, "there is no GPU adapter that WebGPU can use"});
-    } else {
-      available_ = true;
-    }
+    const auto found = guarded([]() -> Status {
+      TRY_ASSIGN(const auto all, devices());
+      if (all.empty()) return fail(ErrorCode::gpu, "there is no GPU adapter that WebGPU can use");
+      return {};
+    });
+    if (!found) report(found.error());
+    available_ = found.has_value();
     return available_;
   }
 
+  // NOLINTNEXTLINE(bugprone-exception-escape): nothing but what guarded() catches is thrown
   et::Result<et::DelegateHandle*> init(et::BackendInitContext& context, et::FreeableBuffer* processed,
                                        et::ArrayRef<et::CompileSpec>) const noexcept override {
-    auto delegate = load(context.get_named_data_map(), *processed);
+    auto delegate = guarded([&] { return load(context.get_named_data_map(), *processed); });
     if (!delegate) return report(delegate.error());
     processed->Free();
     return static_cast<et::DelegateHandle*>(delegate->release());
@@ -119,7 +119,7 @@ class WebGpuBackend final : public et::BackendInterface {
 
   et::Error execute(et::BackendExecutionContext&, et::DelegateHandle* handle,
                     et::Span<et::EValue*> args) const noexcept override {
-    const auto done = run(*static_cast<Delegate*>(handle), args);
+    const auto done = guarded([&] { return run(*static_cast<Delegate*>(handle), args); });
     return done ? et::Error::Ok : report(done.error());
   }
 
@@ -132,8 +132,8 @@ class WebGpuBackend final : public et::BackendInterface {
 
 et::Error register_once() {
   // Never destroyed: ExecuTorch calls it until the process ends.
-  static auto& backend = *new WebGpuBackend;
-  return et::register_backend({kBackendId, &backend});
+  static auto* const backend = new (std::nothrow) WebGpuBackend;
+  return backend != nullptr ? et::register_backend({kBackendId, backend}) : et::Error::MemoryAllocationFailed;
 }
 
 const et::Error registration = register_once();

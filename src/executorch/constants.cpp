@@ -20,16 +20,19 @@ Result<et::FreeableBuffer> named_data(const et::NamedDataMap* map, std::string_v
   return std::move(data.get());
 }
 
-Result<std::span<const std::byte>> DelegateConstants::open(std::uint32_t constant) {
+Status DelegateConstants::read(std::uint32_t constant, std::uint64_t offset, std::span<std::byte> to) {
   const Constant& wanted = constants_[constant];
-  if (wanted.located) return blob_.subspan(wanted.offset, wanted.length);
-  TRY_ASSIGN(auto data, named_data(map_, wanted.key));
-  if (data.size() != wanted.length) {
-    return fail(ErrorCode::invalid_program, "constant {} has {} bytes, but the data named '{}' has {}", constant,
-                wanted.length, wanted.key, data.size());
+  if (wanted.located) return copy_constant(constant, blob_.subspan(wanted.offset, wanted.length), offset, to);
+  auto& held = open_[constant];
+  if (!held) {
+    TRY_ASSIGN(auto data, named_data(map_, wanted.key));
+    if (data.size() != wanted.length) {
+      return fail(ErrorCode::invalid_program, "constant {} has {} bytes, but the data named '{}' has {}", constant,
+                  wanted.length, wanted.key, data.size());
+    }
+    held.emplace(std::move(data));
   }
-  const auto& held = open_[constant].emplace(std::move(data));
-  return std::span(static_cast<const std::byte*>(held.data()), held.size());
+  return copy_constant(constant, {static_cast<const std::byte*>(held->data()), held->size()}, offset, to);
 }
 
 }  // namespace nibble

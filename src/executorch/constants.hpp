@@ -26,8 +26,7 @@ class DelegateConstants final : public ConstantSource {
                     std::span<const Constant> constants)
       : blob_(blob), map_(map), constants_(constants.begin(), constants.end()), open_(constants.size()) {}
 
-  Result<std::span<const std::byte>> open(std::uint32_t constant) override;
-  void consumed(std::uint32_t, std::uint64_t) override {}
+  Status read(std::uint32_t constant, std::uint64_t offset, std::span<std::byte> to) override;
   void close(std::uint32_t constant) override { open_[constant].reset(); }
 
  private:

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <set>
 
 #include "gpu/adapters.hpp"
 #include "gpu/engines/engines.hpp"
+#include "graph/guarded.hpp"
 
 namespace nibble::gpu {
 namespace {
@@ -46,6 +46,12 @@ std::shared_ptr<const T> cached(std::map<std::string, std::weak_ptr<const T>>& c
   std::shared_ptr<const T> made = make();
   cache.insert_or_assign(key, made);
   return made;
+}
+
+/// For callbacks, which others call who do not expect an exception: without memory, the text is a short one.
+template <class Make>
+std::string text_of(const Make& make) noexcept {
+  return guarded(make, [] { return no_memory().message; });
 }
 
 std::string access_key(std::span<const Access> bindings) {
@@ -111,7 +117,7 @@ Result<std::shared_ptr<Device>> Device::open_adapter(Adapter& adapter, std::size
   callback.callback = [](WGPURequestDeviceStatus status, WGPUDevice device, WGPUStringView message, void* to, void*) {
     auto& out = *static_cast<Answer*>(to);
     if (status == WGPURequestDeviceStatus_Success) out.device = device;
-    out.message = one_line(view(message));
+    out.message = text_of([&] { return one_line(view(message)); });
   };
   self->call().AdapterRequestDevice(adapter.handle.get(), &descriptor, callback);  // answered before it returns
   if (answer.device == nullptr) {
@@ -124,17 +130,24 @@ Result<std::shared_ptr<Device>> Device::open_adapter(Adapter& adapter, std::size
 
 Device::~Device() {
   // The driver may still be working on the last submission.
-  if (device_ && !lost()) engine_->finish(device_.get());
+  const auto is_lost = [&] {
+    std::lock_guard guard(latch_mutex_);
+    return latched_.has_value();
+  };
+  if (device_ && !is_lost()) engine_->finish(device_.get());
 }
 
 void Device::on_error(WGPUDevice const*, WGPUErrorType type, WGPUStringView message, void* self, void*) {
   auto& device = *static_cast<Device*>(self);
   std::lock_guard guard(device.latch_mutex_);
   if (device.scope_owner_ == std::this_thread::get_id()) {
-    if (device.scope_failure_.type == WGPUErrorType_NoError) device.scope_failure_ = {type, one_line(view(message))};
+    if (device.scope_failure_.type == WGPUErrorType_NoError)
+      device.scope_failure_ = {type, text_of([&] { return one_line(view(message)); })};
   } else if (!device.latched_) {
-    device.latched_ = Error{code_of(type, view(message)), fmt::format("{}: the GPU reported an error: {}",
-                                                                      device.profile_.name, one_line(view(message)))};
+    device.latched_ =
+        Error{code_of(type, view(message)), text_of([&] {
+                return fmt::format("{}: the GPU reported an error: {}", device.profile_.name, one_line(view(message)));
+              })};
   }
 }
 
@@ -144,8 +157,9 @@ void Device::on_lost(WGPUDevice const*, WGPUDeviceLostReason reason, WGPUStringV
   auto& device = *static_cast<Device*>(self);
   std::lock_guard guard(device.latch_mutex_);
   if (device.latched_ && device.latched_->code == ErrorCode::device_lost) return;
-  device.latched_ = Error{ErrorCode::device_lost,
-                          fmt::format("the device {} is lost: {}", device.profile_.name, one_line(view(message)))};
+  device.latched_ = Error{
+      ErrorCode::device_lost,
+      text_of([&] { return fmt::format("the device {} is lost: {}", device.profile_.name, one_line(view(message))); })};
 }
 
 std::optional<Error> Device::lost() const {
@@ -173,32 +187,25 @@ Result<Buffer> Device::make_buffer(std::uint64_t bytes, WGPUBufferUsage usage, s
 Result<std::shared_ptr<const Pipeline>> Device::pipeline(const PipelineDesc& desc) {
   TRY(check());
   ErrorScope scope(*this, ErrorScope::Catch::everything);
-  auto& made = pipelines_[pipeline_key(desc)];
-  if (made == nullptr) {
-    auto pipeline = std::make_shared<Pipeline>();
-    pipeline->layout = bind_layout(desc.bindings);
-    pipeline->module = shader_module(desc);
-    std::vector<WGPUConstantEntry> constants;
-    constants.reserve(desc.overrides.size());
-    for (const auto& constant : desc.overrides) constants.push_back({nullptr, view(constant.name), constant.value});
-    WGPUComputePipelineDescriptor descriptor{};
-    descriptor.label = view(desc.label);
-    descriptor.layout = pipeline->layout->pipeline.get();
-    descriptor.compute.module = pipeline->module->get();
-    descriptor.compute.entryPoint = view("main");
-    descriptor.compute.constantCount = constants.size();
-    descriptor.compute.constants = constants.data();
-    pipeline->handle = ComputePipeline(*engine_, call().DeviceCreateComputePipeline(handle(), &descriptor));
-    made = std::move(pipeline);
-  }
-  if (auto status = scope.close("compiling the kernel " + desc.label); !status) {
-    // The objects are invalid, so remove them from the caches.
-    pipelines_.erase(pipeline_key(desc));
-    modules_.erase(desc.wgsl);
-    layouts_.erase(access_key(desc.bindings));
-    return std::unexpected(std::move(status).error());
-  }
-  return made;
+  auto key = pipeline_key(desc);
+  if (const auto made = pipelines_.find(key); made != pipelines_.end()) return made->second;
+  auto pipeline = std::make_shared<Pipeline>();
+  pipeline->layout = bind_layout(desc.bindings);
+  pipeline->module = shader_module(desc);
+  std::vector<WGPUConstantEntry> constants;
+  constants.reserve(desc.overrides.size());
+  for (const auto& constant : desc.overrides) constants.push_back({nullptr, view(constant.name), constant.value});
+  WGPUComputePipelineDescriptor descriptor{};
+  descriptor.label = view(desc.label);
+  descriptor.layout = pipeline->layout->pipeline.get();
+  descriptor.compute.module = pipeline->module->get();
+  descriptor.compute.entryPoint = view("main");
+  descriptor.compute.constantCount = constants.size();
+  descriptor.compute.constants = constants.data();
+  pipeline->handle = ComputePipeline(*engine_, call().DeviceCreateComputePipeline(handle(), &descriptor));
+  // If it fails, the objects are invalid; the caches of modules and layouts do not keep them alive.
+  TRY(scope.close("compiling the kernel " + desc.label));
+  return pipelines_.emplace(std::move(key), std::move(pipeline)).first->second;
 }
 
 std::size_t Device::compiled_pipelines() const {
@@ -208,13 +215,11 @@ std::size_t Device::compiled_pipelines() const {
 
 std::size_t Device::kept_objects() const {
   std::lock_guard guard(mutex_);
-  std::set<const void*> objects;
-  for (const auto& [key, pipeline] : pipelines_) {
-    const std::array<const void*, 4> parts = {pipeline.get(), pipeline->module.get(), &pipeline->layout->group,
-                                              &pipeline->layout->pipeline};
-    objects.insert(parts.begin(), parts.end());
-  }
-  return objects.size();
+  // Modules and layouts live as long as a pipeline that uses them. A layout is two objects.
+  const auto alive = [](const auto& cache) {
+    return static_cast<std::size_t>(std::ranges::count_if(cache, [](const auto& e) { return !e.second.expired(); }));
+  };
+  return pipelines_.size() + alive(modules_) + 2 * alive(layouts_);
 }
 
 std::shared_ptr<const BindLayout> Device::bind_layout(std::span<const Access> bindings) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "gpu/timer.hpp"
+#include "graph/guarded.hpp"
 
 namespace nibble::gpu {
 
@@ -98,7 +99,7 @@ Status Executor::submit_and_read(std::span<const HostOutput> outputs, Timer* tim
     return device_.check();
   }
   TRY_ASSIGN(auto bytes, readback_.wait(device_, submission));
-  auto status = read_outputs(outputs, bytes);
+  const auto status = guarded([&] { return read_outputs(outputs, bytes); });
   readback_.release(device_);
   TRY(status);
   return device_.check();

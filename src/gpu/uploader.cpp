@@ -16,7 +16,7 @@ bool is_zero(std::span<const std::byte> bytes) {
 
 namespace {
 
-/// After each chunk, the file's pages are released.
+/// No more of a constant is in the host's memory at once.
 constexpr std::uint64_t kChunkBytes = std::uint64_t{4} << 20;
 /// A smaller write counts as this many bytes, because wgpu makes a buffer for it too.
 constexpr std::uint64_t kLeastPending = std::uint64_t{64} << 10;
@@ -29,32 +29,25 @@ class Uploader {
   /// Runs the uploads of one constant.
   Status run(std::span<const Upload> uploads, std::span<const WGPUBuffer> buffers) {
     const auto constant = uploads.front().constant;
-    TRY_ASSIGN(auto bytes, source_.open(constant));
-    Status status;
-    for (const auto& one : uploads) {
-      if (status) status = copy(one, buffers[one.buffer], bytes);
-    }
+    for (const auto& one : uploads) TRY(copy(one, buffers[one.buffer]));
     source_.close(constant);
-    return status;
+    return {};
   }
 
   /// Submits what is still pending.
   Status finish() { return submit(pace_.wait_at_end); }
 
  private:
-  Status copy(const Upload& upload, WGPUBuffer buffer, std::span<const std::byte> bytes) {
-    if (bytes.size() < upload.source_offset || bytes.size() - upload.source_offset < upload.bytes) {
-      return fail(ErrorCode::invalid_program, "constant {} has {} bytes, but bytes {} to {} of it are needed",
-                  upload.constant, bytes.size(), upload.source_offset, upload.source_offset + upload.bytes);
-    }
+  Status copy(const Upload& upload, WGPUBuffer buffer) {
     for (std::uint64_t at = 0; at < upload.bytes; at += kChunkBytes) {
       const auto count = std::min(kChunkBytes, upload.bytes - at);
-      const auto chunk = bytes.subspan(upload.source_offset + at, count);
+      if (chunk_.size() < count) chunk_.resize(count);
+      const auto chunk = std::span(chunk_).first(count);
+      TRY(source_.read(upload.constant, upload.source_offset + at, chunk));
       if (!is_zero(chunk)) {
         TRY(upload.narrow ? write(buffer, upload.buffer_offset + at / 2, narrowed(chunk))
                           : write(buffer, upload.buffer_offset + at, chunk));
       }
-      source_.consumed(upload.constant, upload.source_offset + at + count);
       done_ += count;
       if (progress_) progress_(done_, total_);
     }
@@ -105,6 +98,7 @@ class Uploader {
   std::uint64_t total_;
   std::uint64_t done_ = 0;
   std::uint64_t pending_ = 0;
+  std::vector<std::byte> chunk_;
   std::vector<std::byte> halves_;  ///< of one chunk
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "plan/grid.hpp"
 
@@ -150,29 +151,26 @@ void Stepper::set_host_data(std::size_t input, std::span<const std::int32_t> ele
 }
 
 Status Stepper::update() {
-  bool any = all_changed_;
-  bool same_counts = !all_changed_;
+  // If this ends early, some nodes are of this call and some of the last: then all of them are lowered next time.
+  const bool all = std::exchange(all_changed_, true);
+  bool any = all;
+  bool same_counts = !all;
   const auto operands = plan_->operands();
   for (std::uint32_t n = 0; n < nodes_.size(); ++n) {
     const bool reads_data = operands[n].reads_data;
-    const bool depends = all_changed_ || reads_data ||
-                         std::ranges::any_of(operands[n].inputs, [&](ValueId v) { return live_.changed[v] != 0; });
+    const bool depends =
+        all || reads_data || std::ranges::any_of(operands[n].inputs, [&](ValueId v) { return live_.changed[v] != 0; });
     if (!depends) continue;
     const auto count = nodes_[n].dispatches.size();
-    if (auto status = lower(n); !status) {
-      // Some nodes are of this call and some of the last: lower all of them next time.
-      all_changed_ = true;
-      return status;
-    }
+    TRY(lower(n));
     same_counts = same_counts && nodes_[n].dispatches.size() == count;
     if (same_counts) write_params(nodes_[n]);
     any = any || !reads_data;
   }
   std::ranges::fill(live_.changed, std::uint8_t{0});
+  if (any && !same_counts) TRY(arrange());
   all_changed_ = false;
-  if (!any) return {};
-  if (!same_counts) TRY(arrange());
-  ++version_;
+  if (any) ++version_;
   return {};
 }
 
@@ -184,7 +182,6 @@ Status Stepper::arrange() {
     for (const auto& d : nodes_[n].dispatches) order_.push_back(&d);
   }
   if (order_.size() > plan_->layout().max_dispatches) {
-    all_changed_ = true;
     return fail(ErrorCode::internal, "a call needs {} dispatches, but {} were planned", order_.size(),
                 plan_->layout().max_dispatches);
   }

@@ -1,6 +1,7 @@
 #include "program/blob.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "program/checks.hpp"
 #include "schema_generated.h"
@@ -19,11 +20,8 @@ struct BlobHeader {
   std::uint64_t raw_size = 0;
 };
 
-Result<BlobHeader> read_header(std::span<const std::byte> blob) {
-  if (blob.size() < kHeaderBytes) {
-    return fail(ErrorCode::invalid_program, "the delegate blob has {} bytes, but its header alone takes {}",
-                blob.size(), kHeaderBytes);
-  }
+/// `blob` is its first kHeaderBytes bytes, `size` that of all.
+Result<BlobHeader> read_header(std::span<const std::byte> blob, std::uint64_t size) {
   if (std::memcmp(blob.data() + 4, "VH00", 4) != 0) {
     return fail(ErrorCode::invalid_program, "the delegate blob does not have the magic VH00: its first bytes are {}",
                 hex(blob.first(8)));
@@ -46,20 +44,20 @@ Result<BlobHeader> read_header(std::span<const std::byte> blob) {
   }
   if (header.graph_size == 0) return fail(ErrorCode::invalid_program, "the delegate graph has 0 bytes");
   const Size graph_end = Size(header.graph_offset) + header.graph_size;
-  if (!graph_end.fits(blob.size())) {
+  if (!graph_end.fits(size)) {
     return fail(ErrorCode::invalid_program, "the delegate graph has {} bytes from {} on, but the blob ends at {}",
-                header.graph_size, header.graph_offset, blob.size());
+                header.graph_size, header.graph_offset, size);
   }
   if (!graph_end.fits(header.raw_offset)) {
     return fail(ErrorCode::invalid_program, "the delegate graph ends at byte {}, after the raw constants start at {}",
                 graph_end.unchecked(), header.raw_offset);
   }
-  if (!(Size(header.raw_offset) + header.raw_size).fits(blob.size())) {
+  if (!(Size(header.raw_offset) + header.raw_size).fits(size)) {
     return fail(ErrorCode::invalid_program, "the raw constants have {} bytes from {} on, but the blob ends at {}",
-                header.raw_size, header.raw_offset, blob.size());
+                header.raw_size, header.raw_offset, size);
   }
   // Older exporters wrote 0 as the size, which means the rest of the blob.
-  if (header.raw_size == 0) header.raw_size = blob.size() - header.raw_offset;
+  if (header.raw_size == 0) header.raw_size = size - header.raw_offset;
   return header;
 }
 
@@ -309,10 +307,20 @@ class GraphReader {
 }  // namespace
 
 Result<Graph> read_blob(std::span<const std::byte> blob, const NamedSize& named) {
-  TRY_ASSIGN(const BlobHeader header, read_header(blob));
-  TRY_ASSIGN(const AlignedBytes bytes,
-             AlignedBytes::of(blob.subspan(header.graph_offset, header.graph_size), "the delegate graph"));
-  TRY_ASSIGN(const auto* root, verified_root<vkgraph::VkGraph>(bytes.bytes(), "VK00", "the delegate graph"));
+  return read_blob(MemoryBytes(blob), 0, blob.size(), named);
+}
+
+Result<Graph> read_blob(const ByteSource& file, std::uint64_t offset, std::uint64_t size, const NamedSize& named) {
+  if (size < kHeaderBytes) {
+    return fail(ErrorCode::invalid_program, "the delegate blob has {} bytes, but its header alone takes {}", size,
+                kHeaderBytes);
+  }
+  std::array<std::byte, kHeaderBytes> first{};
+  TRY(file.read(offset, first));
+  TRY_ASSIGN(const BlobHeader header, read_header(first, size));
+  TRY_ASSIGN(const AlignedBytes graph,
+             AlignedBytes::copy(file, offset + header.graph_offset, header.graph_size, "the delegate graph"));
+  TRY_ASSIGN(const auto* root, verified_root<vkgraph::VkGraph>(graph.bytes(), "VK00", "the delegate graph"));
   return GraphReader(*root, header, named).read();
 }
 

@@ -10,24 +10,9 @@ static_assert(std::endian::native == std::endian::little);
 
 namespace {
 
-constexpr std::size_t kAlignment = 8;
 constexpr std::size_t kMaxNameBytes = 4096;
 
 }  // namespace
-
-Result<AlignedBytes> AlignedBytes::of(std::span<const std::byte> bytes, std::string_view what) {
-  AlignedBytes result;
-  result.bytes_ = bytes;
-  if (reinterpret_cast<std::uintptr_t>(bytes.data()) % kAlignment == 0) return result;
-  result.copy_.reset(new (std::nothrow) std::byte[bytes.size()]);
-  if (!result.copy_) {
-    return fail(ErrorCode::out_of_memory, "there is no memory for an aligned copy of the {} bytes of {}", bytes.size(),
-                what);
-  }
-  std::ranges::copy(bytes, result.copy_.get());
-  result.bytes_ = {result.copy_.get(), bytes.size()};
-  return result;
-}
 
 std::string hex(std::span<const std::byte> bytes) {
   std::string text;
@@ -87,10 +72,13 @@ Status check_rank(std::size_t count, std::string_view what) {
               Shape::kMaxRank);
 }
 
+Status check_flatbuffer_size(std::uint64_t bytes, std::string_view what) {
+  if (bytes < FLATBUFFERS_MAX_BUFFER_SIZE) return {};
+  return fail(ErrorCode::unsupported, "{} has {} bytes, but a FlatBuffer ends before 2 GiB", what, bytes);
+}
+
 Status check_flatbuffer_head(std::span<const std::byte> bytes, std::string_view identifier, std::string_view what) {
-  if (bytes.size() >= FLATBUFFERS_MAX_BUFFER_SIZE) {
-    return fail(ErrorCode::unsupported, "{} has {} bytes, but a FlatBuffer ends before 2 GiB", what, bytes.size());
-  }
+  TRY(check_flatbuffer_size(bytes.size(), what));
   if (bytes.size() < 8) {
     return fail(ErrorCode::invalid_program, "{} has {} bytes, too few for a FlatBuffer", what, bytes.size());
   }

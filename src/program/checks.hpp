@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <memory>
 #include <new>
 #include <span>
 #include <string>
@@ -15,6 +14,7 @@
 #include <vector>
 
 #include "graph/size.hpp"
+#include "program/bytes.hpp"
 
 namespace nibble {
 
@@ -35,17 +35,6 @@ class Budget {
  private:
   std::uint64_t file_bytes_;
   Size left_;
-};
-
-/// Bytes at an address that is aligned for every scalar: the given ones, or a copy.
-class AlignedBytes {
- public:
-  static Result<AlignedBytes> of(std::span<const std::byte> bytes, std::string_view what);
-  std::span<const std::byte> bytes() const { return bytes_; }
-
- private:
-  std::unique_ptr<std::byte[]> copy_;
-  std::span<const std::byte> bytes_;
 };
 
 /// Reserves room for `count` elements, or fails where std::vector would end the process.
@@ -101,6 +90,7 @@ Result<std::uint64_t> tensor_bytes(const Shape& shape, DType dtype, std::string_
 /// Checks the number of dimensions that a file gives for a tensor.
 Status check_rank(std::size_t count, std::string_view what);
 
+Status check_flatbuffer_size(std::uint64_t bytes, std::string_view what);
 Status check_flatbuffer_head(std::span<const std::byte> bytes, std::string_view identifier, std::string_view what);
 
 /// Runs the FlatBuffers verifier, with limits that follow from the number of bytes.

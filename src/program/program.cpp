@@ -1,8 +1,10 @@
 #include "program/program.hpp"
 
+#include <algorithm>
+#include <array>
 #include <map>
 
-#include "graph/status.hpp"
+#include "program/checks.hpp"
 
 namespace nibble {
 
@@ -163,11 +165,28 @@ Result<Program> join(Container container, Graph graph) {
   return program;
 }
 
-Result<Program> read_program(std::span<const std::byte> file, std::string_view method) {
-  TRY_ASSIGN(const ContainerHead head, read_head(file, file.size()));
-  TRY_ASSIGN(Container container, read_container(file.first(head.program_size), head, method));
-  TRY_ASSIGN(Graph graph, read_blob(file.subspan(container.blob.offset, container.blob.size), named_sizes(container)));
+Result<FileProgram> copy_program(const ByteSource& file) {
+  std::array<std::byte, kHeadBytes> start{};
+  const auto first = std::span(start).first(std::min<std::uint64_t>(kHeadBytes, file.size()));
+  TRY(file.read(0, first));
+  TRY_ASSIGN(const ContainerHead head, read_head(first, file.size()));
+  TRY(check_flatbuffer_size(head.program_size, "the program"));
+  TRY_ASSIGN(auto bytes, AlignedBytes::copy(file, 0, head.program_size, "the program"));
+  return FileProgram{head, std::move(bytes)};
+}
+
+Result<Program> read_program(const ByteSource& file, std::string_view method) {
+  Container container;
+  {
+    TRY_ASSIGN(const FileProgram program, copy_program(file));
+    TRY_ASSIGN(container, read_container(program.bytes.bytes(), program.head, method));
+  }
+  TRY_ASSIGN(Graph graph, read_blob(file, container.blob.offset, container.blob.size, named_sizes(container)));
   return join(std::move(container), std::move(graph));
+}
+
+Result<Program> read_program(std::span<const std::byte> file, std::string_view method) {
+  return read_program(MemoryBytes(file), method);
 }
 
 }  // namespace nibble

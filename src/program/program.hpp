@@ -28,7 +28,15 @@ NamedSize named_sizes(const Container& container);
 /// Combines the container with the graph of its blob, and checks that they agree.
 Result<Program> join(Container container, Graph graph);
 
-/// All of the above, for a file in memory.
+/// The part of a file that says where everything is.
+struct FileProgram {
+  ContainerHead head;
+  AlignedBytes bytes;
+};
+Result<FileProgram> copy_program(const ByteSource& file);
+
+/// All of the above.
+Result<Program> read_program(const ByteSource& file, std::string_view method = {});
 Result<Program> read_program(std::span<const std::byte> file, std::string_view method = {});
 
 }  // namespace nibble

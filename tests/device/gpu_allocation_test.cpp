@@ -1,53 +1,75 @@
-// Counts Nibble's own allocations. wgpu is Rust and does not come here; a driver in C++ may, so only calls from this
-// program's own code count, and those from the C++ library that it calls.
 #include <dlfcn.h>
+#include <execinfo.h>
 
-#include <atomic>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <new>
 
+#include "allocations.hpp"
 #include "gpu_fixture.hpp"
 #include "support/small_programs.hpp"
 
+namespace nibble::test {
+
+thread_local Allocations allocations;
+
 namespace {
 
-thread_local bool counting = false;
-thread_local long counted = 0;
+enum class Owner : std::uint8_t { ours, library, other };
 
-bool is_ours(const void* caller) {
+Owner owner_of(const void* code) {
   static const void* const base = [] {
     Dl_info info{};
-    dladdr(reinterpret_cast<const void*>(&is_ours), &info);
+    dladdr(reinterpret_cast<const void*>(&owner_of), &info);
     return info.dli_fbase;
   }();
   Dl_info info{};
-  if (dladdr(caller, &info) == 0) return true;
-  return info.dli_fbase == base || std::strstr(info.dli_fname, "libstdc++") != nullptr;
+  if (dladdr(code, &info) == 0 || info.dli_fbase == base) return Owner::ours;
+  return std::strstr(info.dli_fname, "libstdc++") != nullptr ? Owner::library : Owner::other;
+}
+
+/// The C++ library allocates for whoever called it.
+bool is_ours(const void* caller) {
+  const auto owner = owner_of(caller);
+  if (owner != Owner::library) return owner == Owner::ours;
+  std::array<void*, 32> frames{};
+  const auto depth = static_cast<std::size_t>(std::max(0, backtrace(frames.data(), static_cast<int>(frames.size()))));
+  bool below = false;
+  for (std::size_t i = 0; i < depth; ++i) {
+    const auto who = owner_of(frames[i]);
+    if (below && who != Owner::library) return who == Owner::ours;
+    below = below || who == Owner::library;
+  }
+  return false;
 }
 
 void* allocate(std::size_t bytes, const void* caller) noexcept {
-  if (counting && is_ours(caller)) ++counted;
+  if (allocations.counting) {
+    allocations.counting = false;  // what follows may allocate
+    const bool counts = is_ours(caller);
+    allocations.counting = true;
+    if (counts && ++allocations.counted == allocations.fail_at) return nullptr;
+  }
   return std::malloc(bytes != 0 ? bytes : 1);
 }
 
-}  // namespace
+void* allocate_or_throw(std::size_t bytes, const void* caller) {
+  void* memory = allocate(bytes, caller);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
 
-void* operator new(std::size_t bytes) {
-  void* memory = allocate(bytes, __builtin_return_address(0));
-  if (memory == nullptr) std::abort();
-  return memory;
-}
-void* operator new[](std::size_t bytes) {
-  void* memory = allocate(bytes, __builtin_return_address(0));
-  if (memory == nullptr) std::abort();
-  return memory;
-}
+}  // namespace
+}  // namespace nibble::test
+
+void* operator new(std::size_t bytes) { return nibble::test::allocate_or_throw(bytes, __builtin_return_address(0)); }
+void* operator new[](std::size_t bytes) { return nibble::test::allocate_or_throw(bytes, __builtin_return_address(0)); }
 void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
-  return allocate(bytes, __builtin_return_address(0));
+  return nibble::test::allocate(bytes, __builtin_return_address(0));
 }
 void* operator new[](std::size_t bytes, const std::nothrow_t&) noexcept {
-  return allocate(bytes, __builtin_return_address(0));
+  return nibble::test::allocate(bytes, __builtin_return_address(0));
 }
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete[](void* memory) noexcept { std::free(memory); }
@@ -60,11 +82,11 @@ namespace nibble::test {
 namespace {
 
 TEST_F(GpuTest, counting_sees_an_allocation) {
-  counted = 0;
-  counting = true;
+  allocations.counted = 0;
+  allocations.counting = true;
   const auto text = std::make_unique<std::string>(100, 'x');
-  counting = false;
-  EXPECT_GE(counted, 2) << text->size();
+  allocations.counting = false;
+  EXPECT_GE(allocations.counted, 2) << text->size();
 }
 
 // ids + 1 goes through the elementwise, the embedding and the reduction kernels, dynamic in length.
@@ -91,15 +113,15 @@ TEST_F(GpuTest, a_call_in_the_steady_state_allocates_nothing) {
   for (int i = 0; i < 40; ++i) {
     const std::int64_t count = i < 20 ? 17 : 1 + 33 * (i % 4);
     const HostTensor in = tensor(DType::i64, {1, count}, values);
-    counted = 0;
-    counting = true;
+    allocations.counted = 0;
+    allocations.counting = true;
     const auto set = loaded->session.set_inputs({&in, 1});
     const auto run = set ? loaded->session.execute(outputs) : set;
-    counting = false;
+    allocations.counting = false;
     ASSERT_TRUE(succeeds(run));
     EXPECT_EQ(static_cast<float>(first[3]), embedded(21, 3));
     const bool is_steady = (i >= 1 && i < 20) || i >= 24;
-    if (is_steady) in_all += counted;
+    if (is_steady) in_all += allocations.counted;
   }
   EXPECT_EQ(in_all, 0);
 }
@@ -119,14 +141,14 @@ TEST_F(GpuTest, a_decode_step_allocates_nothing) {
       const std::vector<std::int64_t> position = {at};
       const HostTensor x = tensor(DType::f32, {1, 1, 4, 8}, ones);
       const std::array inputs = {x, x, x, tensor(DType::i64, {1}, position)};
-      counted = 0;
-      counting = true;
+      allocations.counted = 0;
+      allocations.counting = true;
       const auto set = loaded->session.set_inputs(inputs);
       const auto run = set ? loaded->session.execute({&output, 1}) : set;
-      counting = false;
+      allocations.counting = false;
       ASSERT_TRUE(succeeds(run)) << at;
       EXPECT_NEAR(result[5], 1, 1e-5) << at;
-      EXPECT_TRUE(!is_steady || counted == 0) << counted << " at place " << at;
+      EXPECT_TRUE(!is_steady || allocations.counted == 0) << allocations.counted << " at place " << at;
     }
   }
 }

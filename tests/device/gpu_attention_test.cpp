@@ -51,11 +51,9 @@ struct Cached : GraphBuilder, ConstantSource {
        {q, k, v, k_cache, v_cache, start, integer(1), null(), integer(0), boolean(true), null(), out});
     output(out);
   }
-  Result<std::span<const std::byte>> open(std::uint32_t i) override {
-    return std::span<const std::byte>(zeros).first(graph.constants[i].length);
+  Status read(std::uint32_t i, std::uint64_t offset, std::span<std::byte> to) override {
+    return copy_constant(i, std::span(zeros).first(graph.constants[i].length), offset, to);
   }
-  void consumed(std::uint32_t, std::uint64_t) override {}
-  void close(std::uint32_t) override {}
 };
 
 /// What the caches hold, and attention by its definition.

@@ -19,11 +19,9 @@ class BlobConstants final : public ConstantSource {
  public:
   BlobConstants(std::span<const std::byte> blob, std::span<const Constant> constants)
       : blob_(blob), constants_(constants.begin(), constants.end()) {}
-  Result<std::span<const std::byte>> open(std::uint32_t i) override {
-    return blob_.subspan(constants_[i].offset, constants_[i].length);
+  Status read(std::uint32_t i, std::uint64_t offset, std::span<std::byte> to) override {
+    return copy_constant(i, blob_.subspan(constants_[i].offset, constants_[i].length), offset, to);
   }
-  void consumed(std::uint32_t, std::uint64_t) override {}
-  void close(std::uint32_t) override {}
 
  private:
   std::span<const std::byte> blob_;

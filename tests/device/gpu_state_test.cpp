@@ -31,7 +31,7 @@ class StateTest : public GpuTest {
 TEST_F(StateTest, a_session_tells_what_it_keeps) {
   auto loaded = load(cached_attention_blob(kPlaces));
   ASSERT_TRUE(succeeds(loaded));
-  const auto states = loaded->session.states();
+  const auto states = loaded->session.states().value();
   ASSERT_EQ(states.size(), 2U);
   EXPECT_EQ(states[0].role, "key_cache");
   EXPECT_EQ(states[1].role, "value_cache");
@@ -43,7 +43,7 @@ TEST_F(StateTest, a_session_tells_what_it_keeps) {
   }
   loaded = load(embedding());
   ASSERT_TRUE(succeeds(loaded));
-  EXPECT_TRUE(loaded->session.states().empty());
+  EXPECT_TRUE(loaded->session.states().value().empty());
 }
 
 TEST_F(StateTest, rows_in_use_are_those_of_the_last_call_that_ran) {
@@ -51,7 +51,7 @@ TEST_F(StateTest, rows_in_use_are_those_of_the_last_call_that_ran) {
   ASSERT_TRUE(succeeds(loaded));
   Session& session = loaded->session;
   const auto rows = [&] {
-    const auto states = session.states();
+    const auto states = session.states().value();
     EXPECT_EQ(states[0].rows, states[1].rows);
     return states[0].rows;
   };

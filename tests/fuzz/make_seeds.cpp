@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "program/mapped_file.hpp"
+#include "program/file.hpp"
 #include "program/program.hpp"
 #include "support/pte_builder.hpp"
 #include "support/small_programs.hpp"
@@ -78,12 +78,12 @@ int main(int argc, char** argv) {
   add(folder, "inside", write_pte(inside));
 
   for (int i = 2; i < argc; ++i) {
-    const auto file = MappedFile::open(argv[i]);
+    const auto file = read_text(argv[i]);
     if (!file) {
       fmt::print(stderr, "make_seeds: {}\n", file.error().message);
       return 1;
     }
-    add(folder, fmt::format("program{}", i - 1), file->bytes());
+    add(folder, fmt::format("program{}", i - 1), std::as_bytes(std::span(*file)));
   }
   return 0;
 }

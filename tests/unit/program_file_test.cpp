@@ -2,10 +2,12 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
-#include "program/mapped_file.hpp"
+#include "program/file.hpp"
 #include "program/program.hpp"
 #include "support/expect.hpp"
 #include "support/pte_builder.hpp"
@@ -34,92 +36,122 @@ class ProgramFile : public testing::Test {
   std::filesystem::path folder_;
 };
 
-std::size_t resident_pages(const MappedFile& file) {
-  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  std::ifstream statm("/proc/self/smaps");
-  const auto start = reinterpret_cast<std::uintptr_t>(file.bytes().data());
-  std::string line;
-  bool inside = false;
-  while (std::getline(statm, line)) {
-    if (line.find('-') != std::string::npos && line.find(':') != std::string::npos && std::isxdigit(line[0]) != 0) {
-      inside = std::strtoull(line.c_str(), nullptr, 16) == start;
-    } else if (inside && line.starts_with("Rss:")) {
-      return std::strtoull(line.c_str() + 4, nullptr, 10) * 1024 / page;
-    }
-  }
-  return 0;
+Bytes read(const File& file, std::uint64_t offset, std::size_t size) {
+  Bytes bytes(size);
+  EXPECT_TRUE(succeeds(file.read(offset, bytes)));
+  return bytes;
 }
 
-TEST_F(ProgramFile, maps_a_file) {
-  const Bytes bytes(10000, std::byte{42});
-  auto file = MappedFile::open(write(bytes));
+TEST_F(ProgramFile, reads_a_file) {
+  Bytes bytes(10000);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i / 7);
+  auto file = File::open(write(bytes));
   ASSERT_TRUE(succeeds(file));
-  const MappedFile moved = std::move(*file);
-  EXPECT_TRUE(std::ranges::equal(moved.bytes(), bytes));
+  const File moved = std::move(*file);
+  EXPECT_EQ(read(moved, 0, bytes.size()), bytes);
+  EXPECT_EQ(read(moved, 9998, 2), Bytes(bytes.end() - 2, bytes.end()));
+  EXPECT_EQ(read(moved, 10000, 0), Bytes());
+  Bytes two(2);
+  EXPECT_TRUE(fails_with(moved.read(9999, two), "has 10000 bytes, but 2 from byte 9999 on are wanted"));
+  EXPECT_TRUE(
+      fails_with(moved.read(~std::uint64_t{0}, two), "has 10000 bytes, but 2 from byte 18446744073709551615 on"));
+}
+
+TEST_F(ProgramFile, a_file_that_is_overwritten_cannot_be_read_on) {
+  const auto path = write(Bytes(10000, std::byte{1}));
+  const auto file = File::open(path);
+  ASSERT_TRUE(succeeds(file));
+  EXPECT_EQ(read(*file, 0, 100), Bytes(100, std::byte{1}));
+  write(Bytes(10000, std::byte{2}));
+  Bytes bytes(100);
+  const auto changed = file->read(5000, bytes);
+  ASSERT_TRUE(fails_with(changed, "model.pte' was changed while it was read"));
+  EXPECT_EQ(changed.error().code, ErrorCode::io);
+}
+
+TEST_F(ProgramFile, a_file_that_is_cut_off_is_an_error) {
+  const auto path = write(make_pte(embedding_blob()));
+  const auto file = File::open(path);
+  ASSERT_TRUE(succeeds(file));
+  const auto program = read_program(*file);
+  ASSERT_TRUE(succeeds(program));
+  ASSERT_EQ(::truncate(path.c_str(), 100), 0);
+  FileConstants constants(*file, program->graph.constants);
+  Bytes table(160);
+  EXPECT_TRUE(fails_with(constants.read(0, 0, table), "model.pte' was changed while it was read"));
+  EXPECT_TRUE(fails_with(read_program(*file), "model.pte' was changed while it was read"));
+}
+
+TEST_F(ProgramFile, a_file_whose_name_goes_to_another_is_read_on) {
+  const auto path = write(Bytes(10000, std::byte{1}));
+  const auto file = File::open(path);
+  ASSERT_TRUE(succeeds(file));
+  std::filesystem::rename(path, path + "-old");
+  write(Bytes(10000, std::byte{2}));
+  std::filesystem::remove(path + "-old");
+  EXPECT_EQ(read(*file, 0, 10000), Bytes(10000, std::byte{1}));
+}
+
+// The writer works between the reads of the reader: every result is right or an error.
+TEST_F(ProgramFile, a_program_that_changes_while_it_is_read_is_right_or_an_error) {
+  const Bytes good = make_pte(embedding_blob());
+  Bytes bad = good;
+  for (std::size_t i = 64; i < bad.size(); i += 3) bad[i] = ~bad[i];
+  const auto path = write(good);
+  std::atomic<bool> done = false;
+  std::thread writer([&] {
+    for (int i = 0; !done; ++i) {
+      write(i % 2 == 0 ? bad : good);
+      if (i % 5 == 0) ::truncate(path.c_str(), 300);
+    }
+  });
+  for (int i = 0; i < 200; ++i) {
+    if (const auto file = File::open(path)) read_program(*file);
+  }
+  done = true;
+  writer.join();
+  write(good);
+  const auto file = File::open(path);
+  ASSERT_TRUE(succeeds(file));
+  EXPECT_TRUE(succeeds(read_program(*file)));
 }
 
 TEST_F(ProgramFile, says_why_it_cannot_be_opened) {
-  EXPECT_TRUE(
-      fails_with(MappedFile::open((folder_ / "nothing").string()), "cannot be opened: No such file or directory"));
-  EXPECT_TRUE(fails_with(MappedFile::open(folder_.string()), "is a folder, not a file"));
-  EXPECT_TRUE(fails_with(MappedFile::open(write({})), "model.pte' is empty"));
-  EXPECT_TRUE(fails_with(MappedFile::open("/dev/null"), "is not a regular file"));
-  EXPECT_TRUE(fails_with(MappedFile::open(write(Bytes(1)) + "/below"), "cannot be opened: Not a directory"));
+  EXPECT_TRUE(fails_with(File::open((folder_ / "nothing").string()), "cannot be opened: No such file or directory"));
+  EXPECT_TRUE(fails_with(File::open(folder_.string()), "is a folder, not a file"));
+  EXPECT_TRUE(fails_with(File::open(write({})), "model.pte' is empty"));
+  EXPECT_TRUE(fails_with(File::open("/dev/null"), "is not a regular file"));
+  EXPECT_TRUE(fails_with(File::open(write(Bytes(1)) + "/below"), "cannot be opened: Not a directory"));
   const auto path = write(Bytes(1));
   ASSERT_EQ(::chmod(path.c_str(), 0), 0);
   if (::geteuid() != 0) {
-    EXPECT_TRUE(fails_with(MappedFile::open(path), "cannot be opened: Permission denied"));
+    EXPECT_TRUE(fails_with(File::open(path), "cannot be opened: Permission denied"));
   }
 }
 
 TEST_F(ProgramFile, a_missing_file_is_an_io_error_and_an_empty_one_an_invalid_program) {
-  const auto missing = MappedFile::open((folder_ / "nothing").string());
+  const auto missing = File::open((folder_ / "nothing").string());
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().code, ErrorCode::io);
-  const auto empty = MappedFile::open(write({}));
+  const auto empty = File::open(write({}));
   ASSERT_FALSE(empty);
   EXPECT_EQ(empty.error().code, ErrorCode::invalid_program);
 }
 
 TEST_F(ProgramFile, gives_the_bytes_of_constants) {
-  auto mapped = MappedFile::open(write(make_pte(embedding_blob())));
-  ASSERT_TRUE(succeeds(mapped));
-  const auto file = std::make_shared<const MappedFile>(std::move(*mapped));
-  const auto program = read_program(file->bytes());
+  const auto file = File::open(write(make_pte(embedding_blob())));
+  ASSERT_TRUE(succeeds(file));
+  const auto program = read_program(*file);
   ASSERT_TRUE(succeeds(program));
-  FileConstants constants(file, program->graph.constants);
-  const auto table = constants.open(0);
-  ASSERT_TRUE(succeeds(table));
-  EXPECT_TRUE(std::ranges::equal(*table, Bytes(160, std::byte{0x5a})));
-  constants.consumed(0, 100);
-  EXPECT_TRUE(std::ranges::equal(*table, Bytes(160, std::byte{0x5a}))) << "released pages are read again";
-  constants.close(0);
-  const auto scales = constants.open(1);
-  ASSERT_TRUE(succeeds(scales));
-  EXPECT_TRUE(std::ranges::equal(*scales, bytes_of(std::vector<float>(20, 0.5F))));
-  EXPECT_FALSE(constants.open(2));
-}
-
-TEST_F(ProgramFile, gives_back_the_pages_of_consumed_constants) {
-  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-  Bytes bytes(64 * page);
-  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i / page);
-  auto mapped = MappedFile::open(write(bytes));
-  ASSERT_TRUE(succeeds(mapped));
-  const auto file = std::make_shared<const MappedFile>(std::move(*mapped));
-  Constant constant;
-  constant.offset = 100;
-  constant.length = bytes.size() - 100;
-  constant.located = true;
-  FileConstants constants(file, {constant});
-  const auto opened = constants.open(0);
-  ASSERT_TRUE(succeeds(opened));
-  ASSERT_TRUE(std::ranges::equal(*opened, std::span(bytes).subspan(100)));
-  ASSERT_EQ(resident_pages(*file), 64U);
-  constants.consumed(0, 32 * page);
-  EXPECT_EQ(resident_pages(*file), 32U);
-  constants.close(0);
-  EXPECT_EQ(resident_pages(*file), 0U);
+  FileConstants constants(*file, program->graph.constants);
+  Bytes table(160);
+  ASSERT_TRUE(succeeds(constants.read(0, 0, table)));
+  EXPECT_EQ(table, Bytes(160, std::byte{0x5a}));
+  Bytes scales(76);
+  ASSERT_TRUE(succeeds(constants.read(1, 4, scales)));
+  EXPECT_TRUE(std::ranges::equal(scales, bytes_of(std::vector<float>(19, 0.5F))));
+  EXPECT_TRUE(fails_with(constants.read(1, 8, scales), "constant 1 has 80 bytes, but 76 from byte 8 on are needed"));
+  EXPECT_TRUE(fails_with(constants.read(2, 0, scales), "constant 2 of 2 is not in the file"));
 }
 
 }  // namespace

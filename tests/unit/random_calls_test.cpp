@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "fuzz/plan_and_step.hpp"
-#include "program/mapped_file.hpp"
+#include "program/file.hpp"
 #include "program/program.hpp"
 
 namespace nibble::test {
@@ -32,9 +32,9 @@ TEST(RandomCalls, of_exported_programs_find_nothing_unplanned) {
   if (paths.empty()) GTEST_SKIP() << "no programs in $NIBBLE_PROGRAMS";
   std::size_t plans = 0;
   for (const auto& path : paths) {
-    const auto file = MappedFile::open(path);
+    const auto file = File::open(path);
     ASSERT_TRUE(file);
-    const auto program = read_program(file->bytes());
+    const auto program = read_program(*file);
     if (!program) continue;  // one that only ExecuTorch runs
     for (const auto kind : {AdapterKind::cpu, AdapterKind::discrete}) {
       for (std::uint32_t seed = 0; seed < kSeeds; ++seed) {

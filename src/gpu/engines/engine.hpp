@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/guarded.hpp"
 #include "graph/status.hpp"
 
 namespace nibble::gpu {
@@ -80,7 +81,8 @@ class Log {
  public:
   void set(std::string_view line) {
     const std::lock_guard guard(mutex_);
-    last_ = line;
+    // An engine does not expect an exception.
+    last_ = guarded([&] { return std::string(line); }, [] { return no_memory().message; });
   }
   std::string get() {
     const std::lock_guard guard(mutex_);
