@@ -48,9 +48,14 @@ Status Lowering::set_shape(Out& out, const Shape& shape) {
   // Working memory is planned from single dimensions, so none may be larger than its bound, even if the elements would
   // fit.
   const auto& most = bound(out);
+  if (shape.overflowed()) return fail("{} would have more than {} dimensions", out.arg, Shape::kMaxRank);
   const auto fits = [](std::int64_t size, std::int64_t largest) { return size >= 0 && size <= largest; };
   if (!std::ranges::equal(shape, most, fits)) {
     return fail("{} would have shape {}, but the program makes room for {}", out.arg, shape, most);
+  }
+  // The next call begins with what this one leaves.
+  if (planned_.graph.tensor(out.id)->constant >= 0 && !(shape == most)) {
+    return fail("{} would have shape {}, but it is a state, which keeps the shape {}", out.arg, shape, most);
   }
   out.shape = shape;
   if (!(live_.shapes[out.id] == shape)) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/check.hpp"
 #include "graph/passes/passes.hpp"
 #include "plan/explorer.hpp"
 
@@ -36,10 +37,17 @@ class ValueCheck {
   }
   bool has_value(ValueId v) const { return has_value_[v]; }
 
-  Status check(std::span<const ValueId> values, std::string_view reader) const {
+  Status check_written(std::span<const ValueId> values, std::string_view reader) const {
     for (auto v : values) {
       if (!has_value_[v])
         return fail(ErrorCode::invalid_program, "{} reads value {} before anything wrote it", reader, v);
+    }
+    return {};
+  }
+
+  Status check(std::span<const ValueId> values, std::string_view reader) const {
+    TRY(check_written(values, reader));
+    for (auto v : values) {
       if (const auto* t = graph_.tensor(v); t != nullptr && size_of(t->dtype) == 8) {
         return fail(ErrorCode::unsupported,
                     "{} reads a {} tensor, but GPUs have no 64-bit elements: export with downcast_64_bit", reader,
@@ -53,6 +61,17 @@ class ValueCheck {
   const Graph& graph_;
   std::vector<bool> has_value_;
 };
+
+/// A pass may replace what a node reads by its source, so it must not see a node that reads too early.
+Status check_order(const Graph& graph) {
+  ValueCheck values(graph);
+  for (const auto& node : graph.nodes) {
+    const auto operands = operands_of(graph, node);
+    TRY(values.check_written(operands.inputs, node.name()));
+    values.write(operands.outputs);
+  }
+  return values.check_written(graph.outputs, "the output list");
+}
 
 /// Takes nodes out of a graph that cannot even be lowered, and notes why. What they would have made becomes an input.
 class Sieve {
@@ -279,8 +298,11 @@ Result<std::shared_ptr<const Plan>> Plan::make(Graph graph, DeviceProfile profil
                                                Registry registry) {
   TRY_ASSIGN(auto preferences, Preferences::make(options, all_choices(registry)));
   const auto find = signatures(registry);
+  TRY(check_graph(graph));
   TRY(bind_signatures(graph, find));
+  TRY(check_order(graph));
   TRY(rewrite(graph, profile.limits, options, find));
+  if (auto status = check_graph(graph); !status) return fail(ErrorCode::internal, "{}", status.error().message);
   return Planner(std::move(graph), std::move(profile), std::move(preferences), registry).run(options);
 }
 
@@ -290,6 +312,7 @@ Refusals Plan::refusals(Graph graph, DeviceProfile profile, Options options, Reg
   const auto plan = [&]() -> Status {
     TRY_ASSIGN(auto preferences, Preferences::make(options, all_choices(registry)));
     const auto find = signatures(registry);
+    TRY(check_graph(graph));
     Sieve sieve(graph, found);
     sieve.bind(find);
     // A pass could remove a node that is refused, since what reads its result may be gone.
