@@ -80,6 +80,7 @@ class Option:
     text: str
     wanted: str
     value: str = ""
+    zero: int | None = None  # what a limit of 0 stands for, since C can have no other default
 
     @property
     def kind(self) -> Kind:
@@ -99,9 +100,19 @@ class Option:
         return f"must be {self.wanted}"
 
 
+def in_words(number: int) -> str:
+    gib = 1 << 30
+    return f"{number // gib} GiB" if number % gib == 0 else str(number)
+
+
+def described(one: dict, types: dict[str, str]) -> Option:
+    text = one["text"].replace("{zero}", in_words(one["zero"])) if "zero" in one else one["text"]
+    return Option(wanted=types[one["type"]], **(one | {"text": text}))
+
+
 def read(path: Path) -> list[Option]:
     description = json.loads(path.read_text())
-    options = [Option(wanted=description["types"][one["type"]], **one) for one in description["options"]]
+    options = [described(one, description["types"]) for one in description["options"]]
     for option in options:
         if option.default != option.kind.zero:
             raise SystemExit(f"{path}: {option.name} has the default {option.default!r}, but C knows only zero")
@@ -126,6 +137,12 @@ def cpp_struct(options: list[Option]) -> str:
     for option in options:
         value = json.dumps(option.default) if isinstance(option.default, int) else "{}"
         lines += [*doc("///", option.text), f"  {option.kind.cpp} {option.name} = {value};"]
+    lines += ["};", "", "/// What a limit of 0 stands for.", "struct DefaultLimits {"]
+    lines += [
+        f"  static constexpr std::uint64_t {option.name} = {option.zero};"
+        for option in options
+        if option.zero is not None
+    ]
     return "\n".join([*lines, "};", "", "}  // namespace nibble", ""])
 
 

@@ -55,6 +55,9 @@ class Probe final : public Sink {
 
   Status dispatch(const Kernel& kernel) override {
     ++dispatches;
+    // Counted as far as this lowering goes; what the node takes is paid once, behind it.
+    Account most = parts_.ledger.dispatches;
+    TRY(most.pay(dispatches));
     if (auto status = intern_all(kernel); !status) {
       const auto& [code, message] = status.error();
       return code == ErrorCode::internal ? status : fail(code, "{}: {}", name(), message);
@@ -86,7 +89,10 @@ class Probe final : public Sink {
 
   Status intern(const Kernel& kernel, std::uint64_t threads) {
     TRY_ASSIGN(const auto workgroup, workgroup_for(kernel, threads, parts_.profile));
-    return parts_.pipelines.intern(kernel, workgroup, parts_.profile, name());
+    const auto count = parts_.pipelines.descs().size();
+    TRY(parts_.pipelines.intern(kernel, workgroup, parts_.profile, name()));
+    if (parts_.pipelines.descs().size() == count) return {};
+    return parts_.ledger.host.pay(sizeof(PipelineDesc) + parts_.pipelines.descs().back().wgsl.size());
   }
 
   /// No kernel has more threads than its largest buffer has bytes.
@@ -128,7 +134,7 @@ class Explorer {
     parts_.fixed.assign(g.values.size(), 0);
     for (ValueId v = 0; v < g.values.size(); ++v) {
       const auto* t = g.tensor(v);
-      if (t != nullptr && (t->constant >= 0 || t->fixed)) parts_.fixed[v] = 1;
+      if (t != nullptr && (t->constant >= 0 || t->fixed) && parts_.rewritten[v] == 0) parts_.fixed[v] = 1;
     }
     for (auto v : g.inputs) unknown_[v] = std::holds_alternative<SymInt>(g.values[v]);
   }
@@ -152,7 +158,7 @@ class Explorer {
     const bool is_fixed = !reads_data && std::ranges::all_of(inputs(n), [&](ValueId v) { return parts_.fixed[v]; });
     const bool is_unknown = std::ranges::any_of(inputs(n), [&](ValueId v) { return unknown_[v]; });
     for (auto v : parts_.operands[n].outputs) {
-      if (is_fixed) parts_.fixed[v] = 1;
+      if (is_fixed && parts_.rewritten[v] == 0) parts_.fixed[v] = 1;
     }
     auto status = lower(n, is_fixed);
     bool is_guess = false;
@@ -193,8 +199,9 @@ class Explorer {
         std::ranges::move(probe.row_axes, std::back_inserter(needs_.row_axes));
       }
     } while (combinations.next());
-    if (parts_.storage.at_load[n] == 0) needs_.dispatches += dispatches;
-    return {};
+    if (parts_.storage.at_load[n] != 0) return {};
+    needs_.dispatches += dispatches;
+    return parts_.ledger.dispatches.pay(dispatches);
   }
 
   /// SymInts from the caller's data, and shapes that depend on them, are unknown at load. The op may reject zero

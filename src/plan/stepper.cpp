@@ -150,6 +150,7 @@ void Stepper::set_host_data(std::size_t input, std::span<const std::int32_t> ele
 }
 
 Status Stepper::update() {
+  all_changed_ = all_changed_ || plan_->rewrites();
   bool any = all_changed_;
   bool same_counts = !all_changed_;
   const auto operands = plan_->operands();
