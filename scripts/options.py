@@ -105,19 +105,16 @@ def in_words(number: int) -> str:
     return f"{number // gib} GiB" if number % gib == 0 else str(number)
 
 
-def described(one: dict, types: dict[str, str]) -> Option:
-    text = one["text"].replace("{zero}", in_words(one["zero"])) if "zero" in one else one["text"]
-    return Option(wanted=types[one["type"]], **(one | {"text": text}))
-
-
 def read(path: Path) -> list[Option]:
     description = json.loads(path.read_text())
-    options = [described(one, description["types"]) for one in description["options"]]
+    options = [Option(wanted=description["types"][one["type"]], **one) for one in description["options"]]
     for option in options:
         if option.default != option.kind.zero:
             raise SystemExit(f"{path}: {option.name} has the default {option.default!r}, but C knows only zero")
         if not option.text.endswith(".") or "*/" in option.text:
             raise SystemExit(f"{path}: the text of {option.name} must be a sentence for all languages")
+        if option.zero is not None and not option.text.endswith(f"; 0 means {in_words(option.zero)}."):
+            raise SystemExit(f"{path}: the text of {option.name} must say that 0 means {in_words(option.zero)}")
     return options
 
 

@@ -58,9 +58,13 @@ class Probe final : public Sink {
     // Counted as far as this lowering goes; what the node takes is paid once, behind it.
     Account most = parts_.ledger.dispatches;
     TRY(most.pay(dispatches));
+    const auto known = parts_.pipelines.descs().size();
     if (auto status = intern_all(kernel); !status) {
       const auto& [code, message] = status.error();
       return code == ErrorCode::internal ? status : fail(code, "{}: {}", name(), message);
+    }
+    for (const auto& desc : parts_.pipelines.descs().subspan(known)) {
+      TRY(parts_.ledger.host.pay(sizeof(PipelineDesc) + desc.wgsl.size()));
     }
     return {};
   }
@@ -89,10 +93,7 @@ class Probe final : public Sink {
 
   Status intern(const Kernel& kernel, std::uint64_t threads) {
     TRY_ASSIGN(const auto workgroup, workgroup_for(kernel, threads, parts_.profile));
-    const auto count = parts_.pipelines.descs().size();
-    TRY(parts_.pipelines.intern(kernel, workgroup, parts_.profile, name()));
-    if (parts_.pipelines.descs().size() == count) return {};
-    return parts_.ledger.host.pay(sizeof(PipelineDesc) + parts_.pipelines.descs().back().wgsl.size());
+    return parts_.pipelines.intern(kernel, workgroup, parts_.profile, name());
   }
 
   /// No kernel has more threads than its largest buffer has bytes.

@@ -30,7 +30,8 @@ Status Ledger::pay_for(const Graph& graph) {
   for (const auto& node : graph.nodes) {
     TRY(host.pay(Size(node.args.size()) * kPerUse + node.op.size()));
     for (auto v : node.args) {
-      if (const auto* list = std::get_if<ValueList>(&graph.values[v])) TRY(host.pay(Size(list->items.size()) * kPerUse));
+      if (const auto* list = std::get_if<ValueList>(&graph.values[v]))
+        TRY(host.pay(Size(list->items.size()) * kPerUse));
     }
   }
   return {};

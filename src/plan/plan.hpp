@@ -28,8 +28,8 @@ struct PlanParts {
   Layout layout;
   Storage storage;
   PipelineTable pipelines;
-  std::vector<NodeOps> ops;         ///< per node
-  std::vector<Operands> operands;   ///< per node: tensors and SymInts that its lowering depends on and makes
+  std::vector<NodeOps> ops;             ///< per node
+  std::vector<Operands> operands;       ///< per node: tensors and SymInts that its lowering depends on and makes
   std::vector<std::uint8_t> fixed;      ///< per value
   std::vector<std::uint8_t> rewritten;  ///< per value: several nodes, or the caller and a node, set its shape or number
   bool rewrites = false;                ///< some value is rewritten

@@ -182,7 +182,8 @@ class Analysis {
     std::vector<std::int64_t> columns(storage_.entries.size(), kAny);
     const auto see = [&](ValueId v, std::int64_t count) {
       const auto index = storage_.entry_of[v];
-      if (index != Storage::kNone) columns[index] = columns[index] == kAny || columns[index] == count ? count : kNoColumns;
+      if (index != Storage::kNone)
+        columns[index] = columns[index] == kAny || columns[index] == count ? count : kNoColumns;
     };
     for (const auto& node : graph_.nodes) {
       // A view reads nothing.

@@ -128,8 +128,8 @@ Result<Program> join(Container container, Graph graph) {
     const auto input = inputs.find(arguments[i].id);
     if (input == inputs.end()) {
       if (results.contains(arguments[i].id)) {
-        return fail(ErrorCode::unsupported, "output {} of the delegate overwrites its {}",
-                    results.at(arguments[i].id), what);
+        return fail(ErrorCode::unsupported, "output {} of the delegate overwrites its {}", results.at(arguments[i].id),
+                    what);
       }
       if (become_constant(graph, graph.inputs[i], arguments[i])) continue;
       return fail(ErrorCode::unsupported,

@@ -12,7 +12,8 @@ namespace nibble::test {
 
 class RandomCalls {
  public:
-  RandomCalls(std::shared_ptr<const Plan> plan, std::uint32_t seed) : plan_(plan), stepper_(std::move(plan)), random_(seed) {}
+  RandomCalls(std::shared_ptr<const Plan> plan, std::uint32_t seed)
+      : plan_(plan), stepper_(std::move(plan)), random_(seed) {}
 
   /// The bug that the first call or one of `count` random ones shows, if there is one. A call may be refused, but never
   /// because of what was not planned.
@@ -45,9 +46,9 @@ class RandomCalls {
     for (std::size_t i = 0; i < all.size(); ++i) {
       const Dispatch& a = *all[i];
       const Dispatch& b = *first.dispatches()[i];
-      const bool same = a.pipeline == b.pipeline && a.grid == b.grid && a.bindings == b.bindings &&
-                        std::ranges::equal(std::span(a.params).first(a.params_bytes),
-                                           std::span(b.params).first(b.params_bytes));
+      const bool same =
+          a.pipeline == b.pipeline && a.grid == b.grid && a.bindings == b.bindings &&
+          std::ranges::equal(std::span(a.params).first(a.params_bytes), std::span(b.params).first(b.params_bytes));
       if (!same) return fmt::format("{}: a later call differs", plan_->graph().nodes[a.node].op);
     }
     return {};

@@ -26,7 +26,7 @@ TEST(HostileGraph, a_node_without_arguments_is_refused) {
       b.op(std::string(op.name()), {});
       b.output(out);
       const Options options{.max_shard_bytes = 1024};
-      EXPECT_TRUE(fails_with(Plan::make(b.graph, {}, options, ops::registry()), "but the program gives 0"));
+      EXPECT_TRUE(fails_with(Plan::make(b.graph, {}, options, ops::registry()), "has no arguments"));
       EXPECT_EQ(Plan::refusals(b.graph, {}, options, ops::registry()).all.size(), 1U) << op.name();
     }
   }
@@ -72,7 +72,8 @@ TEST(HostileGraph, ids_past_the_end_are_refused_wherever_a_graph_comes_from) {
   EXPECT_MENTIONS(with([](Graph& g) { std::get<ValueList>(g.values.back()).items[0] = 99; }), "holds value 99");
   EXPECT_MENTIONS(with([](Graph& g) { g.tensor(1)->constant = 7; }), "value 1 is constant 7, but the graph has 1");
   EXPECT_MENTIONS(with([](Graph& g) { g.constants[0].parts = {7}; }), "constant 0 has the part 7");
-  EXPECT_MENTIONS(with([](Graph& g) { g.outputs[0] = g.nodes[0].args[2]; }), "output 0 of the graph is value 2");
+  EXPECT_MENTIONS(with([](Graph& g) { g.outputs[0] = g.nodes[0].args[2]; }),
+                  "output 0 of the graph is value 3, which is of kind Int");
 }
 
 TEST(HostileGraph, a_method_names_an_input_once) {
@@ -117,7 +118,7 @@ TEST(HostileGraph, a_value_that_is_written_twice_has_the_shape_of_its_last_write
   GraphBuilder b;
   const auto x = b.input(b.tensor(DType::f32, {8}));
   const auto w = b.input(b.tensor(DType::f32, {8}));
-  const auto scale = b.input(b.tensor(DType::f32, {1}));
+  const auto scale = b.input(b.tensor(DType::f32, {8}));
   const auto y = b.tensor(DType::f32, {8});
   const auto first = b.tensor(DType::f32, {8});
   const auto second = b.tensor(DType::f32, {8});
@@ -130,7 +131,8 @@ TEST(HostileGraph, a_value_that_is_written_twice_has_the_shape_of_its_last_write
   const auto plan = make(b);
   ASSERT_TRUE(succeeds(plan));
   Stepper stepper(*plan);
-  for (const auto& [size, other, last] : {std::array<std::int64_t, 3>{8, 5, 1}, {3, 5, 1}, {3, 7, 1}, {1, 5, 1}, {1, 5, 5}}) {
+  for (const auto& [size, other, last] :
+       {std::array<std::int64_t, 3>{8, 5, 1}, {3, 5, 1}, {3, 7, 1}, {1, 5, 1}, {1, 5, 5}}) {
     ASSERT_TRUE(stepper.set_shape(0, {size}));
     ASSERT_TRUE(stepper.set_shape(1, {other}));
     ASSERT_TRUE(stepper.set_shape(2, {last}));
