@@ -172,8 +172,8 @@ RowRange Lowering::row_range(std::int64_t rows, std::initializer_list<const Shar
   std::size_t i = 0;
   for (const auto* table : tables) {
     const auto& shards = entry(*table).shards;
-    const auto found =
-        std::ranges::find_if(shards, [&](const Shard& s) { return begin < s.row_end || &s == &shards.back(); });
+    // By halves, since there may be very many; behind the last row, the last.
+    const auto found = std::ranges::upper_bound(shards.begin(), shards.end() - 1, begin, {}, &Shard::row_end);
     range.shards[i++] = {static_cast<std::uint32_t>(found - shards.begin()), found->row_begin, found->row_end};
     if (shards.size() > 1) range.end = std::min(range.end, found->row_end);
   }

@@ -196,5 +196,12 @@ TEST(Limits, dispatches_are_counted_while_a_node_is_lowered) {
   EXPECT_MENTIONS(error_of(b, {}, {.max_dispatches = 10}), "at least 11 dispatches in a call");
 }
 
+/// Each dispatch finds its shard without looking at all others, so this ends soon.
+TEST(Limits, dispatches_of_very_many_shards_are_counted) {
+  const auto t = table(300'000, 32, 32, {5});
+  EXPECT_TRUE(fails_with(Plan::make(t.b.graph, {}, {.max_shard_bytes = 16}, ops::registry()),
+                         "262145 dispatches in a call, but the option max_dispatches allows 262144"));
+}
+
 }  // namespace
 }  // namespace nibble
