@@ -1,6 +1,7 @@
 // Graphs that stay well-formed, but that no exporter makes: lists are shared, inputs repeat, values are rewritten.
 #pragma once
 
+#include <algorithm>
 #include <random>
 
 #include "graph/graph.hpp"
@@ -30,6 +31,11 @@ class GraphMutator {
         case 8: change_shape(); break;
         default: break;
       }
+    }
+    // Only an input can be fixed.
+    for (ValueId v = 0; v < graph_.values.size(); ++v) {
+      auto* tensor = graph_.tensor(v);
+      if (tensor != nullptr && std::ranges::find(graph_.inputs, v) == graph_.inputs.end()) tensor->fixed = false;
     }
   }
 
