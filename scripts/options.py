@@ -80,6 +80,7 @@ class Option:
     text: str
     wanted: str
     value: str = ""
+    zero: int | None = None  # what a limit of 0 stands for, since C can have no other default
 
     @property
     def kind(self) -> Kind:
@@ -99,6 +100,11 @@ class Option:
         return f"must be {self.wanted}"
 
 
+def in_words(number: int) -> str:
+    gib = 1 << 30
+    return f"{number // gib} GiB" if number % gib == 0 else str(number)
+
+
 def read(path: Path) -> list[Option]:
     description = json.loads(path.read_text())
     options = [Option(wanted=description["types"][one["type"]], **one) for one in description["options"]]
@@ -107,6 +113,8 @@ def read(path: Path) -> list[Option]:
             raise SystemExit(f"{path}: {option.name} has the default {option.default!r}, but C knows only zero")
         if not option.text.endswith(".") or "*/" in option.text:
             raise SystemExit(f"{path}: the text of {option.name} must be a sentence for all languages")
+        if option.zero is not None and not option.text.endswith(f"; 0 means {in_words(option.zero)}."):
+            raise SystemExit(f"{path}: the text of {option.name} must say that 0 means {in_words(option.zero)}")
     return options
 
 
@@ -126,6 +134,12 @@ def cpp_struct(options: list[Option]) -> str:
     for option in options:
         value = json.dumps(option.default) if isinstance(option.default, int) else "{}"
         lines += [*doc("///", option.text), f"  {option.kind.cpp} {option.name} = {value};"]
+    lines += ["};", "", "/// What a limit of 0 stands for.", "struct DefaultLimits {"]
+    lines += [
+        f"  static constexpr std::uint64_t {option.name} = {option.zero};"
+        for option in options
+        if option.zero is not None
+    ]
     return "\n".join([*lines, "};", "", "}  // namespace nibble", ""])
 
 

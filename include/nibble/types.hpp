@@ -68,12 +68,14 @@ class Shape {
   constexpr const std::int64_t* end() const { return dims_.data() + rank_; }
   constexpr std::span<const std::int64_t> dims() const { return {dims_.data(), rank_}; }
 
-  /// Appends a dimension; false when the shape is full.
+  /// Appends a dimension; false when the shape is full, which overflowed() then remembers.
   constexpr bool push_back(std::int64_t d) {
-    if (rank_ == kMaxRank) return false;
-    dims_[rank_++] = d;
-    return true;
+    overflowed_ = rank_ == kMaxRank;
+    if (!overflowed_) dims_[rank_++] = d;
+    return !overflowed_;
   }
+  /// Whether a dimension had no room. Such a shape equals none without.
+  constexpr bool overflowed() const { return overflowed_; }
 
   /// Number of elements. Only for shapes whose product is known to fit 63 bits, as in every checked program.
   constexpr std::int64_t numel() const {
@@ -83,7 +85,7 @@ class Shape {
   }
 
   friend constexpr bool operator==(const Shape& a, const Shape& b) {
-    if (a.rank_ != b.rank_) return false;
+    if (a.rank_ != b.rank_ || a.overflowed_ != b.overflowed_) return false;
     for (std::size_t i = 0; i < a.rank_; ++i) {
       if (a.dims_[i] != b.dims_[i]) return false;
     }
@@ -92,7 +94,8 @@ class Shape {
 
  private:
   std::array<std::int64_t, kMaxRank> dims_{};
-  std::size_t rank_ = 0;
+  std::uint32_t rank_ = 0;
+  bool overflowed_ = false;
 };
 
 /// `[2, 3, 4]`

@@ -1,5 +1,7 @@
 // Buffers for tensors, and what is uploaded to them.
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "graph/sort.hpp"
 #include "plan/storage.hpp"
@@ -7,42 +9,36 @@
 namespace nibble {
 namespace {
 
-/// Assigns slots so that lifetimes in one slot do not overlap.
+/// Assigns slots so that lifetimes in one slot do not overlap. Claims come in the order of their first use.
 class MemorySlots {
  public:
   explicit MemorySlots(Layout& layout) : layout_(layout) {}
 
   BufferId take(std::uint64_t bytes, std::int32_t first, std::int32_t last) {
+    while (!busy_.empty() && busy_.begin()->first < first) {
+      const auto buffer = busy_.begin()->second;
+      busy_.erase(busy_.begin());
+      free_.emplace(layout_.buffers[buffer].bytes, buffer);
+    }
     // The smallest free slot that is large enough; else the largest free one, grown; else a new one.
-    std::size_t best = slots_.size();
-    for (std::size_t i = 0; i < slots_.size(); ++i) {
-      if (slots_[i].busy_until >= first) continue;
-      if (best == slots_.size() || better(size(i), size(best), bytes)) best = i;
-    }
-    if (best == slots_.size()) {
+    auto best = free_.lower_bound({bytes, 0});
+    if (best == free_.end() && !free_.empty()) best = free_.lower_bound({std::prev(best)->first, 0});
+    auto buffer = static_cast<BufferId>(layout_.buffers.size());
+    if (best == free_.end()) {
       layout_.buffers.push_back({bytes, BufferRole::slot});
-      slots_.push_back({static_cast<BufferId>(layout_.buffers.size() - 1), last});
-      return slots_.back().buffer;
+    } else {
+      buffer = best->second;
+      free_.erase(best);
+      layout_.buffers[buffer].bytes = std::max(layout_.buffers[buffer].bytes, bytes);
     }
-    auto& buffer = layout_.buffers[slots_[best].buffer];
-    buffer.bytes = std::max(buffer.bytes, bytes);
-    slots_[best].busy_until = last;
-    return slots_[best].buffer;
+    busy_.emplace(last, buffer);
+    return buffer;
   }
 
  private:
-  struct Slot {
-    BufferId buffer;
-    std::int32_t busy_until;
-  };
-  std::uint64_t size(std::size_t i) const { return layout_.buffers[slots_[i].buffer].bytes; }
-  static bool better(std::uint64_t a, std::uint64_t b, std::uint64_t wanted) {
-    if ((a >= wanted) != (b >= wanted)) return a >= wanted;
-    return a >= wanted ? a < b : a > b;
-  }
-
   Layout& layout_;
-  std::vector<Slot> slots_;
+  std::set<std::pair<std::uint64_t, BufferId>> free_;  ///< by size
+  std::multimap<std::int32_t, BufferId> busy_;         ///< by last use
 };
 
 /// A buffer for each shard of columns, filled row by row.
@@ -73,7 +69,7 @@ struct Claim {
 }  // namespace
 
 Status assign_buffers(const Graph& graph, std::span<const Operands> operands, const Limits& limits, Storage& storage,
-                      Layout& layout) {
+                      Layout& layout, Ledger& ledger) {
   std::vector<Claim> claims;
   for (auto& e : storage.entries) {
     if (e.role == BufferRole::slot) {
@@ -81,6 +77,8 @@ Status assign_buffers(const Graph& graph, std::span<const Operands> operands, co
       continue;
     }
     if (e.columns != 0) {
+      const auto rows = e.bytes / static_cast<std::uint64_t>(e.columns) / e.item_bytes;
+      TRY(ledger.host.pay(Size(rows) * Size(e.shards.size()) * sizeof(Upload)));
       lay_out_columns(e, layout);
       continue;
     }

@@ -55,9 +55,16 @@ class Probe final : public Sink {
 
   Status dispatch(const Kernel& kernel) override {
     ++dispatches;
+    // Counted as far as this lowering goes; what the node takes is paid once, behind it.
+    Account most = parts_.ledger.dispatches;
+    TRY(most.pay(dispatches));
+    const auto known = parts_.pipelines.descs().size();
     if (auto status = intern_all(kernel); !status) {
       const auto& [code, message] = status.error();
       return code == ErrorCode::internal ? status : fail(code, "{}: {}", name(), message);
+    }
+    for (const auto& desc : parts_.pipelines.descs().subspan(known)) {
+      TRY(parts_.ledger.host.pay(sizeof(PipelineDesc) + desc.wgsl.size()));
     }
     return {};
   }
@@ -128,7 +135,7 @@ class Explorer {
     parts_.fixed.assign(g.values.size(), 0);
     for (ValueId v = 0; v < g.values.size(); ++v) {
       const auto* t = g.tensor(v);
-      if (t != nullptr && (t->constant >= 0 || t->fixed)) parts_.fixed[v] = 1;
+      if (t != nullptr && (t->constant >= 0 || t->fixed) && parts_.rewritten[v] == 0) parts_.fixed[v] = 1;
     }
     for (auto v : g.inputs) unknown_[v] = std::holds_alternative<SymInt>(g.values[v]);
   }
@@ -152,7 +159,7 @@ class Explorer {
     const bool is_fixed = !reads_data && std::ranges::all_of(inputs(n), [&](ValueId v) { return parts_.fixed[v]; });
     const bool is_unknown = std::ranges::any_of(inputs(n), [&](ValueId v) { return unknown_[v]; });
     for (auto v : parts_.operands[n].outputs) {
-      if (is_fixed) parts_.fixed[v] = 1;
+      if (is_fixed && parts_.rewritten[v] == 0) parts_.fixed[v] = 1;
     }
     auto status = lower(n, is_fixed);
     bool is_guess = false;
@@ -193,8 +200,9 @@ class Explorer {
         std::ranges::move(probe.row_axes, std::back_inserter(needs_.row_axes));
       }
     } while (combinations.next());
-    if (parts_.storage.at_load[n] == 0) needs_.dispatches += dispatches;
-    return {};
+    if (parts_.storage.at_load[n] != 0) return {};
+    needs_.dispatches += dispatches;
+    return parts_.ledger.dispatches.pay(dispatches);
   }
 
   /// SymInts from the caller's data, and shapes that depend on them, are unknown at load. The op may reject zero

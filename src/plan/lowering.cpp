@@ -48,9 +48,14 @@ Status Lowering::set_shape(Out& out, const Shape& shape) {
   // Working memory is planned from single dimensions, so none may be larger than its bound, even if the elements would
   // fit.
   const auto& most = bound(out);
+  if (shape.overflowed()) return fail("{} would have more than {} dimensions", out.arg, Shape::kMaxRank);
   const auto fits = [](std::int64_t size, std::int64_t largest) { return size >= 0 && size <= largest; };
   if (!std::ranges::equal(shape, most, fits)) {
     return fail("{} would have shape {}, but the program makes room for {}", out.arg, shape, most);
+  }
+  // The next call begins with what this one leaves.
+  if (planned_.graph.tensor(out.id)->constant >= 0 && !(shape == most)) {
+    return fail("{} would have shape {}, but it is a state, which keeps the shape {}", out.arg, shape, most);
   }
   out.shape = shape;
   if (!(live_.shapes[out.id] == shape)) {
@@ -167,8 +172,8 @@ RowRange Lowering::row_range(std::int64_t rows, std::initializer_list<const Shar
   std::size_t i = 0;
   for (const auto* table : tables) {
     const auto& shards = entry(*table).shards;
-    const auto found =
-        std::ranges::find_if(shards, [&](const Shard& s) { return begin < s.row_end || &s == &shards.back(); });
+    // By halves, since there may be very many; behind the last row, the last.
+    const auto found = std::ranges::upper_bound(shards.begin(), shards.end() - 1, begin, {}, &Shard::row_end);
     range.shards[i++] = {static_cast<std::uint32_t>(found - shards.begin()), found->row_begin, found->row_end};
     if (shards.size() > 1) range.end = std::min(range.end, found->row_end);
   }

@@ -1,8 +1,22 @@
 #include "plan/pipeline_table.hpp"
 
+#include <bit>
+
 #include "plan/assembly.hpp"
 
 namespace nibble {
+namespace {
+
+std::size_t hash_of(const Kernel& kernel, std::uint32_t workgroup) {
+  std::uint64_t hash = reinterpret_cast<std::uintptr_t>(&kernel.shader.get()) ^ workgroup;
+  const auto add = [&](std::uint64_t bits) { hash = (hash ^ bits) * 0x9e3779b97f4a7c15ULL; };
+  for (const auto& one : kernel.overrides) add(std::bit_cast<std::uint64_t>(one.value));
+  for (const char c : kernel.tail.text) add(static_cast<unsigned char>(c));
+  add(0);
+  return hash >> 56;
+}
+
+}  // namespace
 
 bool PipelineTable::matches(PipelineId id, const Kernel& kernel, std::uint32_t workgroup) const {
   const Key& key = keys_[id];
@@ -17,8 +31,7 @@ bool PipelineTable::matches(PipelineId id, const Kernel& kernel, std::uint32_t w
 }
 
 std::optional<PipelineId> PipelineTable::find(const Kernel& kernel, std::uint32_t workgroup) const {
-  // A plan has a few dozen pipelines; comparing keys is cheaper than hashing them.
-  for (PipelineId id = 0; id < keys_.size(); ++id) {
+  for (const auto id : buckets_[hash_of(kernel, workgroup)]) {
     if (matches(id, kernel, workgroup)) return id;
   }
   return {};
@@ -45,6 +58,7 @@ Status PipelineTable::intern(const Kernel& kernel, std::uint32_t workgroup, cons
   }
   desc.overrides.push_back({"WG", static_cast<double>(workgroup)});
   for (const auto& one : kernel.overrides) desc.overrides.push_back({std::string(one.name), one.value});
+  buckets_[hash_of(kernel, workgroup)].push_back(static_cast<PipelineId>(keys_.size()));
   keys_.push_back(std::move(key));
   descs_.push_back(std::move(desc));
   return {};

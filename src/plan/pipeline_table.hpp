@@ -1,6 +1,7 @@
 // The pipelines of a plan, each once. They are added at load; a call only looks them up, which allocates nothing.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <vector>
 
@@ -34,6 +35,8 @@ class PipelineTable {
   };
 
   std::vector<Key> keys_;
+  /// By a hash: a plan has a few dozen pipelines, but a hostile program may need very many.
+  std::array<std::vector<PipelineId>, 256> buckets_;
   std::vector<PipelineDesc> descs_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/check.hpp"
 #include "graph/passes/passes.hpp"
 #include "plan/explorer.hpp"
 
@@ -36,10 +37,17 @@ class ValueCheck {
   }
   bool has_value(ValueId v) const { return has_value_[v]; }
 
-  Status check(std::span<const ValueId> values, std::string_view reader) const {
+  Status check_written(std::span<const ValueId> values, std::string_view reader) const {
     for (auto v : values) {
       if (!has_value_[v])
         return fail(ErrorCode::invalid_program, "{} reads value {} before anything wrote it", reader, v);
+    }
+    return {};
+  }
+
+  Status check(std::span<const ValueId> values, std::string_view reader) const {
+    TRY(check_written(values, reader));
+    for (auto v : values) {
       if (const auto* t = graph_.tensor(v); t != nullptr && size_of(t->dtype) == 8) {
         return fail(ErrorCode::unsupported,
                     "{} reads a {} tensor, but GPUs have no 64-bit elements: export with downcast_64_bit", reader,
@@ -53,6 +61,17 @@ class ValueCheck {
   const Graph& graph_;
   std::vector<bool> has_value_;
 };
+
+/// A pass may replace what a node reads by its source, so it must not see a node that reads too early.
+Status check_order(const Graph& graph) {
+  ValueCheck values(graph);
+  for (const auto& node : graph.nodes) {
+    const auto operands = operands_of(graph, node);
+    TRY(values.check_written(operands.inputs, node.name()));
+    values.write(operands.outputs);
+  }
+  return values.check_written(graph.outputs, "the output list");
+}
 
 /// Takes nodes out of a graph that cannot even be lowered, and notes why. What they would have made becomes an input.
 class Sieve {
@@ -121,7 +140,8 @@ class Sieve {
 /// Makes a plan from a graph whose passes have run. The steps are in run().
 class Planner {
  public:
-  Planner(Graph graph, DeviceProfile profile, Preferences preferences, Registry registry) {
+  Planner(Graph graph, DeviceProfile profile, Preferences preferences, Registry registry, const Ledger& ledger) {
+    parts_.ledger = ledger;
     parts_.graph = std::move(graph);
     parts_.profile = std::move(profile);
     parts_.preferences = std::move(preferences);
@@ -131,21 +151,23 @@ class Planner {
       for (const auto& next : node.tail) ops.push_back(find_op(registry, next.op));
       parts_.operands.push_back(operands_of(parts_.graph, node));
     }
+    find_rewritten();
   }
 
   /// With `refusals`, goes on behind nodes that fail.
   Result<std::shared_ptr<const Plan>> run(const Options& options, Refusals* refusals = nullptr) {
     TRY(check_values());
     const auto& limits = parts_.profile.limits;
-    TRY_ASSIGN(parts_.storage, analyze_storage(parts_.graph, parts_.operands, limits, options));
+    TRY_ASSIGN(parts_.storage, analyze_storage(parts_.graph, parts_.operands, limits, options, parts_.ledger));
     TRY_ASSIGN(auto needs, explore(parts_, refusals));
     parts_.storage.scratch_bytes = std::move(needs.scratch_bytes);
-    TRY(assign_buffers(parts_.graph, parts_.operands, limits, parts_.storage, parts_.layout));
+    TRY(assign_buffers(parts_.graph, parts_.operands, limits, parts_.storage, parts_.layout, parts_.ledger));
     lay_out_inputs(needs);
     TRY(lay_out_outputs());
     lay_out_states(needs);
     Layout& layout = parts_.layout;
     layout.max_dispatches = needs.dispatches;
+    TRY(pay_for_buffers());
     layout.pipelines.assign(parts_.pipelines.descs().begin(), parts_.pipelines.descs().end());
     layout.can_fault = std::ranges::any_of(layout.pipelines, &PipelineDesc::reports_faults);
     return std::make_shared<const Plan>(std::move(parts_));
@@ -155,6 +177,33 @@ class Planner {
   const StorageEntry* entry_of(ValueId v) const {
     const auto index = parts_.storage.entry_of[v];
     return index == Storage::kNone ? nullptr : &parts_.storage.entries[index];
+  }
+
+  /// The buffers of a model and one session, with what comes back from a call and the parameters that go in.
+  Status pay_for_buffers() {
+    const Layout& layout = parts_.layout;
+    const auto dispatches = Size(layout.max_dispatches);
+    TRY(parts_.ledger.host.pay(dispatches * (sizeof(Dispatch) + kParamsStride)));
+    TRY(parts_.ledger.device.pay(dispatches * kParamsStride + layout.staging_bytes));
+    for (const auto& buffer : layout.buffers) TRY(parts_.ledger.device.pay(buffer.bytes));
+    return {};
+  }
+
+  /// A state keeps its shape, whoever writes it.
+  void find_rewritten() {
+    const Graph& g = parts_.graph;
+    std::vector<bool> is_set(g.values.size());
+    for (auto v : g.inputs) is_set[v] = true;
+    parts_.rewritten.assign(g.values.size(), 0);
+    for (const auto& node : g.nodes) {
+      for_each_operand(g, node, [&](ValueId v, const Arg& arg) {
+        const auto* tensor = g.tensor(v);
+        if (!is_output(arg.role) || (tensor != nullptr && tensor->constant >= 0)) return;
+        if (is_set[v]) parts_.rewritten[v] = 1;
+        is_set[v] = true;
+      });
+    }
+    parts_.rewrites = std::ranges::find(parts_.rewritten, 1) != parts_.rewritten.end();
   }
 
   Status check_values() {
@@ -236,6 +285,10 @@ class Planner {
   void lay_out_states(const Needs& needs) {
     auto& states = parts_.layout.states;
     std::vector<bool> is_known(parts_.graph.values.size());
+    std::vector<std::int32_t> row_axes(parts_.graph.values.size(), StateDesc::kNoRows);
+    for (const auto& [v, axis] : needs.row_axes) {
+      if (row_axes[v] == StateDesc::kNoRows) row_axes[v] = axis;
+    }
     for (const auto& node : parts_.graph.nodes) {
       for_each_operand(parts_.graph, node, [&](ValueId v, const Arg& arg) {
         const auto* entry = entry_of(v);
@@ -243,9 +296,7 @@ class Planner {
         if (!is_written || entry == nullptr || entry->role != BufferRole::state || is_known[v]) return;
         is_known[v] = true;
         const auto& t = *parts_.graph.tensor(v);
-        const auto rows = std::ranges::find(needs.row_axes, v, &std::pair<ValueId, std::int32_t>::first);
-        states.push_back({v, entry->shards.front().buffer, arg.name, t.dtype, t.shape,
-                          rows != needs.row_axes.end() ? rows->second : StateDesc::kNoRows});
+        states.push_back({v, entry->shards.front().buffer, arg.name, t.dtype, t.shape, row_axes[v]});
       });
     }
   }
@@ -256,10 +307,10 @@ class Planner {
 }  // namespace
 
 void Refusals::add(Error error) {
-  const auto found = std::ranges::find(all, error.message, [](const Refusal& r) { return r.error.message; });
-  if (found != all.end()) {
-    ++found->count;
-  } else {
+  if (const auto found = places.find(error.message); found != places.end()) {
+    ++all[found->second].count;
+  } else if (all.size() < kMost) {
+    places.emplace(error.message, all.size());
     all.push_back({std::move(error)});
   }
 }
@@ -279,9 +330,14 @@ Result<std::shared_ptr<const Plan>> Plan::make(Graph graph, DeviceProfile profil
                                                Registry registry) {
   TRY_ASSIGN(auto preferences, Preferences::make(options, all_choices(registry)));
   const auto find = signatures(registry);
+  TRY(check_graph(graph));
+  Ledger ledger(options);
+  TRY(ledger.pay_for(graph));
   TRY(bind_signatures(graph, find));
+  TRY(check_order(graph));
   TRY(rewrite(graph, profile.limits, options, find));
-  return Planner(std::move(graph), std::move(profile), std::move(preferences), registry).run(options);
+  if (auto status = check_graph(graph); !status) return fail(ErrorCode::internal, "{}", status.error().message);
+  return Planner(std::move(graph), std::move(profile), std::move(preferences), registry, ledger).run(options);
 }
 
 Refusals Plan::refusals(Graph graph, DeviceProfile profile, Options options, Registry registry) {
@@ -290,13 +346,16 @@ Refusals Plan::refusals(Graph graph, DeviceProfile profile, Options options, Reg
   const auto plan = [&]() -> Status {
     TRY_ASSIGN(auto preferences, Preferences::make(options, all_choices(registry)));
     const auto find = signatures(registry);
+    TRY(check_graph(graph));
+    Ledger ledger(options);
+    TRY(ledger.pay_for(graph));
     Sieve sieve(graph, found);
     sieve.bind(find);
     // A pass could remove a node that is refused, since what reads its result may be gone.
     for (const auto& pass : passes()) options.without_passes.emplace_back(pass.name);
     TRY(rewrite(graph, profile.limits, options, find));
     sieve.check_values();
-    TRY(Planner(std::move(graph), std::move(profile), std::move(preferences), registry).run(options, &found));
+    TRY(Planner(std::move(graph), std::move(profile), std::move(preferences), registry, ledger).run(options, &found));
     return {};
   };
   if (auto status = plan(); !status) found.add(std::move(status).error());

@@ -1,10 +1,12 @@
 // A graph made ready for one kind of device.
 #pragma once
 
+#include <map>
 #include <memory>
 
 #include "nibble/options.hpp"
 #include "plan/layout.hpp"
+#include "plan/ledger.hpp"
 #include "plan/lowering.hpp"
 #include "plan/pipeline_table.hpp"
 #include "plan/storage.hpp"
@@ -26,10 +28,13 @@ struct PlanParts {
   Layout layout;
   Storage storage;
   PipelineTable pipelines;
-  std::vector<NodeOps> ops;         ///< per node
-  std::vector<Operands> operands;   ///< per node: tensors and SymInts that its lowering depends on and makes
-  std::vector<std::uint8_t> fixed;  ///< per value
+  std::vector<NodeOps> ops;             ///< per node
+  std::vector<Operands> operands;       ///< per node: tensors and SymInts that its lowering depends on and makes
+  std::vector<std::uint8_t> fixed;      ///< per value
+  std::vector<std::uint8_t> rewritten;  ///< per value: several nodes, or the caller and a node, set its shape or number
+  bool rewrites = false;                ///< some value is rewritten
   std::vector<ChoiceMade> choices;
+  Ledger ledger{Options()};
 };
 
 /// Why a program cannot be planned, each sentence once.
@@ -38,7 +43,11 @@ struct Refusals {
     Error error;
     std::size_t count = 1;  ///< how many operators give this reason
   };
+  /// More sentences than these help nobody.
+  static constexpr std::size_t kMost = 1000;
+
   std::vector<Refusal> all = {};
+  std::map<std::string, std::size_t, std::less<>> places = {};  ///< in `all`, by sentence
 
   void add(Error error);
 };
@@ -64,6 +73,10 @@ class Plan {
   const PipelineTable& pipelines() const { return parts_.pipelines; }
   std::span<const Operands> operands() const { return parts_.operands; }
   std::span<const ChoiceMade> choices() const { return parts_.choices; }
+  /// What the program takes of each limit.
+  const Ledger& ledger() const { return parts_.ledger; }
+  /// Some value has different shapes or numbers within a call, so every call lowers all nodes.
+  bool rewrites() const { return parts_.rewrites; }
   /// What lowerings see.
   Planned planned() const { return {parts_.graph, parts_.profile, parts_.storage, parts_.ops, parts_.fixed}; }
 

@@ -152,7 +152,7 @@ void Stepper::set_host_data(std::size_t input, std::span<const std::int32_t> ele
 
 Status Stepper::update() {
   // If this ends early, some nodes are of this call and some of the last: then all of them are lowered next time.
-  const bool all = std::exchange(all_changed_, true);
+  const bool all = std::exchange(all_changed_, true) || plan_->rewrites();
   bool any = all;
   bool same_counts = !all;
   const auto operands = plan_->operands();

@@ -8,9 +8,10 @@ namespace {
 
 class Analysis {
  public:
-  Analysis(const Graph& graph, std::span<const Operands> operands)
+  Analysis(const Graph& graph, std::span<const Operands> operands, Ledger& ledger)
       : graph_(graph),
         operands_(operands),
+        ledger_(ledger),
         root_(graph.values.size()),
         last_write_(graph.values.size(), -1),
         writes_(graph.values.size()),
@@ -98,6 +99,8 @@ class Analysis {
   // A view is an alias only if nothing writes its source later, or itself at any other time: then no reader sees a
   // difference.
   void find_aliases() {
+    std::vector<bool> is_input(graph_.values.size());
+    for (auto v : graph_.inputs) is_input[v] = true;
     for (std::int32_t n = 0; n < node_count(); ++n) {
       const auto viewed = graph_.nodes[n].viewed();
       if (!viewed) continue;
@@ -108,7 +111,7 @@ class Analysis {
       if (a == nullptr || b == nullptr || in == out || a->dtype != b->dtype || b->constant >= 0) continue;
       if (a->shape.numel() != b->shape.numel() || writes_[out] > 1 || root_[out] != out) continue;
       const ValueId source = root(in);
-      if (last_write_[source] > n || std::ranges::find(graph_.inputs, out) != graph_.inputs.end()) continue;
+      if (last_write_[source] > n || is_input[out]) continue;
       root_[out] = source;
     }
   }
@@ -169,20 +172,31 @@ class Analysis {
     }
   }
 
-  /// Whether all readers of the entry accept shards of columns, and see it with this many columns.
-  bool is_read_by_columns(std::uint32_t index, std::int64_t columns) const {
-    bool all_want = true;
+  /// With its buffer and its upload.
+  static constexpr std::size_t kBytesPerShard = sizeof(Shard) + sizeof(BufferDesc) + sizeof(Upload);
+  static constexpr std::int64_t kAny = -1;
+  static constexpr std::int64_t kNoColumns = -2;
+
+  /// Per entry: how many columns all its readers see, if all of them accept shards of columns.
+  std::vector<std::int64_t> columns_of_entries() const {
+    std::vector<std::int64_t> columns(storage_.entries.size(), kAny);
+    const auto see = [&](ValueId v, std::int64_t count) {
+      const auto index = storage_.entry_of[v];
+      if (index != Storage::kNone)
+        columns[index] = columns[index] == kAny || columns[index] == count ? count : kNoColumns;
+    };
     for (const auto& node : graph_.nodes) {
       // A view reads nothing.
-      if (node.signature->has(Role::view) && storage_.entry_of[node.out()] == index) continue;
+      const auto viewed = node.signature->has(Role::view) ? storage_.entry_of[node.out()] : Storage::kNone;
       for_each_operand(graph_, node, [&](ValueId v, const Arg& arg) {
-        if (storage_.entry_of[v] != index) return;
-        const auto& shape = graph_.tensor(v)->shape;
-        if (arg.role != Role::columns || shape.rank() == 0 || shape[shape.rank() - 1] != columns) all_want = false;
+        const auto* tensor = graph_.tensor(v);
+        if (tensor == nullptr || (viewed != Storage::kNone && storage_.entry_of[v] == viewed)) return;
+        const bool wants = arg.role == Role::columns && tensor->shape.rank() != 0;
+        see(v, wants ? tensor->shape[tensor->shape.rank() - 1] : kNoColumns);
       });
     }
-    if (!all_want) return false;
-    return std::ranges::none_of(graph_.outputs, [&](ValueId v) { return storage_.entry_of[v] == index; });
+    for (auto v : graph_.outputs) see(v, kNoColumns);
+    return columns;
   }
 
   /// Splits into shards of columns, in multiples of four, so that rows of a shard begin at whole words. False if not
@@ -201,6 +215,7 @@ class Analysis {
   // Splits constants that are too large for one buffer by rows, or by columns. Ops read them with
   // Lowering::for_each_row_range.
   Status split_constants(std::uint64_t largest, std::uint64_t wanted) {
+    const auto columns_of = columns_of_entries();
     for (ValueId v = 0; v < graph_.values.size(); ++v) {
       const auto index = storage_.entry_of[v];
       if (index == Storage::kNone || root_[v] != v) continue;
@@ -223,7 +238,8 @@ class Analysis {
         return fail(ErrorCode::internal, "joined constants of {} bytes are too large for one buffer", e.bytes);
       }
       const std::int64_t columns = tensor.shape.rank() == 0 ? 1 : tensor.shape[tensor.shape.rank() - 1];
-      if (is_read_by_columns(index, columns) && split_columns(e, tensor, columns, most)) continue;
+      const bool fits_columns = columns_of[index] == kAny || columns_of[index] == columns;
+      if (fits_columns && split_columns(e, tensor, columns, most)) continue;
       const std::uint64_t row_bytes = e.bytes / static_cast<std::uint64_t>(rows);
       const auto per_shard = static_cast<std::int64_t>(most / std::max<std::uint64_t>(1, row_bytes));
       if (per_shard == 0) {
@@ -236,22 +252,28 @@ class Analysis {
       const std::int64_t step = padded_size(row_bytes * static_cast<std::uint64_t>(per_shard)) <= most
                                     ? per_shard
                                     : std::max<std::int64_t>(1, per_shard - 1);
+      TRY(ledger_.host.pay(Size::from_signed((rows - 1) / step + 1) * kBytesPerShard));
       for (std::int64_t r = 0; r < rows; r += step) e.shards.push_back({0, r, std::min(rows, r + step)});
     }
     return {};
   }
 
   /// One result may go through a second buffer. State, and results of which there are several, are written in place.
-  Status check_apart(const Node& node) const {
+  Status check_apart(const Node& node) {
+    const auto is_written = [](const Arg& arg) { return is_output(arg.role) || arg.role == Role::state; };
+    for_each_operand(graph_, node, [&](ValueId v, const Arg& arg) {
+      const auto index = storage_.entry_of[v];
+      if (!is_written(arg) && index != Storage::kNone) read_as_[index] = &arg;
+    });
     Status status;
-    for_each_operand(graph_, node, [&](ValueId to, const Arg& result) {
-      if (!is_output(result.role) && result.role != Role::state) return;
-      for_each_operand(graph_, node, [&](ValueId from, const Arg& arg) {
-        if (is_output(arg.role) || arg.role == Role::state || result.role == Role::view) return;
-        if (!storage_.same(from, to)) return;
-        status = fail(ErrorCode::unsupported, "{}: {} has the memory of {}, which is read while it is written",
-                      node.name(), result.name, arg.name);
-      });
+    for_each_operand(graph_, node, [&](ValueId v, const Arg& arg) {
+      const auto index = storage_.entry_of[v];
+      if (!is_written(arg) || arg.role == Role::view || index == Storage::kNone || read_as_[index] == nullptr) return;
+      status = fail(ErrorCode::unsupported, "{}: {} has the memory of {}, which is read while it is written",
+                    node.name(), arg.name, read_as_[index]->name);
+    });
+    for_each_operand(graph_, node, [&](ValueId v, const Arg&) {
+      if (storage_.entry_of[v] != Storage::kNone) read_as_[storage_.entry_of[v]] = nullptr;
     });
     return status;
   }
@@ -259,6 +281,7 @@ class Analysis {
   Status find_twins() {
     storage_.needs_twin.assign(graph_.nodes.size(), 0);
     storage_.scratch_bytes.assign(graph_.nodes.size(), 0);
+    read_as_.assign(storage_.entries.size(), nullptr);
     for (std::int32_t n = 0; n < node_count(); ++n) {
       const auto& signature = *graph_.nodes[n].signature;
       if (signature.mutates() || operands_[n].outputs.size() != 1) TRY(check_apart(graph_.nodes[n]));
@@ -272,10 +295,12 @@ class Analysis {
 
   const Graph& graph_;
   std::span<const Operands> operands_;
+  Ledger& ledger_;
   std::vector<ValueId> root_;
   std::vector<std::int32_t> last_write_;
   std::vector<std::int32_t> writes_;
   std::vector<bool> touched_;
+  std::vector<const Arg*> read_as_;  ///< per entry: the argument that reads it, while one node is checked
   Storage storage_;
 };
 
@@ -303,8 +328,8 @@ Operands operands_of(const Graph& graph, const Node& node) {
 }
 
 Result<Storage> analyze_storage(const Graph& graph, std::span<const Operands> operands, const Limits& limits,
-                                const Options& options) {
-  return Analysis(graph, operands).run(limits, options);
+                                const Options& options, Ledger& ledger) {
+  return Analysis(graph, operands, ledger).run(limits, options);
 }
 
 }  // namespace nibble

@@ -4,6 +4,7 @@
 
 #include "nibble/options.hpp"
 #include "plan/layout.hpp"
+#include "plan/ledger.hpp"
 
 namespace nibble {
 
@@ -52,10 +53,10 @@ std::uint64_t largest_buffer(const Limits& limits);
 
 /// First half: entries, lifetimes and row ranges of shards. Assigns no buffers yet.
 Result<Storage> analyze_storage(const Graph& graph, std::span<const Operands> operands, const Limits& limits,
-                                const Options& options);
+                                const Options& options, Ledger& ledger);
 
 /// Second half, once the nodes' scratch sizes are known: assigns buffers and lists uploads.
 Status assign_buffers(const Graph& graph, std::span<const Operands> operands, const Limits& limits, Storage& storage,
-                      Layout& layout);
+                      Layout& layout, Ledger& ledger);
 
 }  // namespace nibble

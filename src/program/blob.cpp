@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "graph/check.hpp"
 #include "program/checks.hpp"
 #include "schema_generated.h"
 
@@ -75,16 +76,10 @@ class GraphReader {
     TRY(read_values());
     TRY(check_nesting());
     TRY(read_nodes());
-    TRY(read_ends(source_.input_ids(), "input", graph_.inputs));
-    TRY(read_ends(source_.output_ids(), "output", graph_.outputs));
-    for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {
-      const ValueId id = graph_.inputs[i];
-      const auto* tensor = graph_.tensor(id);
-      if (tensor != nullptr && tensor->constant >= 0) {
-        return fail(ErrorCode::invalid_program, "input {} of the delegate graph is value {}, which is constant {}", i,
-                    id, tensor->constant);
-      }
-    }
+    TRY(pay_for_uses());
+    TRY(read_ends(source_.input_ids(), graph_.inputs));
+    TRY(read_ends(source_.output_ids(), graph_.outputs));
+    TRY(check_ends(graph_, "the delegate graph"));
     return std::move(graph_);
   }
 
@@ -131,6 +126,7 @@ class GraphReader {
     const std::size_t count = length(values);
     TRY(reserve(graph_.values, count, "values of the delegate graph"));
     for (std::size_t i = 0; i < count; ++i) {
+      TRY(budget_.spend(sizeof(Value)));
       TRY_ASSIGN(Value value, read_value(*get(values, i), i, count));
       graph_.values.push_back(std::move(value));
     }
@@ -269,7 +265,7 @@ class GraphReader {
       Node node;
       TRY_ASSIGN(node.op, read_name(call.name(), fmt::format("the name of operator {} of the delegate graph", i)));
       TRY(budget_.spend(sizeof(Node) + node.op.size()));
-      if (call.args() == nullptr) {
+      if (length(call.args()) == 0) {
         return fail(ErrorCode::invalid_program, "operator {} ({}) of the delegate graph has no arguments", i, node.op);
       }
       TRY_ASSIGN(node.args, read_ids(call.args(), graph_.values.size(),
@@ -279,21 +275,36 @@ class GraphReader {
     return {};
   }
 
-  Status read_ends(const flatbuffers::Vector<std::uint32_t>* source, std::string_view what, std::vector<ValueId>& ids) {
-    TRY(reserve(ids, length(source), "inputs and outputs of the delegate graph"));
-    for (std::size_t i = 0; i < length(source); ++i) {
-      const ValueId id = get(source, i);
-      if (id >= graph_.values.size()) {
-        return fail(ErrorCode::invalid_program, "{} {} of the delegate graph is value {}, but there are {} values",
-                    what, i, id, graph_.values.size());
-      }
-      if (graph_.tensor(id) == nullptr && !std::holds_alternative<SymInt>(graph_.values[id])) {
-        return fail(ErrorCode::invalid_program,
-                    "{} {} of the delegate graph is value {}, which is of kind {} and not a Tensor or SymInt", what, i,
-                    id, kind_name(graph_.values[id]));
-      }
-      ids.push_back(id);
+  /// Planning looks at all that a list or text holds for each of its uses, so each use is paid like a copy.
+  Status pay_for_uses() {
+    std::vector<Size> items(graph_.values.size(), 0);
+    const auto count = [&](const Value& value, bool is_inner) {
+      return std::visit(
+          [&]<class T>(const T& one) -> Size {
+            Size sum = 0;
+            if constexpr (requires { one.items; }) {
+              sum = one.items.size();
+              for (auto item : one.items) sum = sum + (is_inner ? Size(0) : items[item]);
+            } else if constexpr (requires { one.size(); }) {
+              sum = one.size();
+            }
+            return sum;
+          },
+          value);
+    };
+    // First lists that hold no lists, then those that do; see check_nesting().
+    for (const bool is_inner : {true, false}) {
+      for (ValueId id = 0; id < items.size(); ++id) items[id] = count(graph_.values[id], is_inner);
     }
+    for (const auto& node : graph_.nodes) {
+      for (auto id : node.args) TRY(budget_.spend(items[id] * sizeof(ValueId)));
+    }
+    return {};
+  }
+
+  Status read_ends(const flatbuffers::Vector<std::uint32_t>* source, std::vector<ValueId>& ids) {
+    TRY(reserve(ids, length(source), "inputs and outputs of the delegate graph"));
+    for (std::size_t i = 0; i < length(source); ++i) ids.push_back(get(source, i));
     return {};
   }
 

@@ -12,11 +12,22 @@ namespace {
 
 using Ids = std::map<std::uint32_t, std::uint32_t>;
 
-/// First position of each id.
+/// Last position of each id: what is written last is there.
 Ids positions(std::span<const MethodValue> values) {
   Ids ids;
-  for (std::uint32_t i = 0; i < values.size(); ++i) ids.emplace(values[i].id, i);
+  for (std::uint32_t i = 0; i < values.size(); ++i) ids[values[i].id] = i;
   return ids;
+}
+
+/// A caller who passes two arrays for one value would see one of them ignored.
+Status check_inputs(const Container& container, const Ids& places) {
+  for (std::size_t i = 0; i < container.inputs.size(); ++i) {
+    if (const auto last = places.at(container.inputs[i].id); last != i) {
+      return fail(ErrorCode::invalid_program, "input {} of method '{}' is the same value as its input {}", last,
+                  container.method, i);
+    }
+  }
+  return {};
 }
 
 bool converts(DType host, DType staging) {
@@ -108,6 +119,7 @@ Result<Program> join(Container container, Graph graph) {
   const Ids inputs = positions(container.inputs);
   const Ids results = positions(std::span(arguments).subspan(in));
 
+  TRY(check_inputs(container, inputs));
   TRY(locate_constants(graph, container));
   Program program;
   program.signature.graph_inputs.assign(container.inputs.size(), -1);
@@ -117,6 +129,10 @@ Result<Program> join(Container container, Graph graph) {
     TRY(check_agreement(arguments[i].host, graph, graph.inputs[i], what, true));
     const auto input = inputs.find(arguments[i].id);
     if (input == inputs.end()) {
+      if (results.contains(arguments[i].id)) {
+        return fail(ErrorCode::unsupported, "output {} of the delegate overwrites its {}", results.at(arguments[i].id),
+                    what);
+      }
       if (become_constant(graph, graph.inputs[i], arguments[i])) continue;
       return fail(ErrorCode::unsupported,
                   "{} of the delegate is neither an input of method '{}' nor a constant that Nibble alone reads: run "

@@ -1,10 +1,11 @@
-// What both doors lead to: a plan for an adapter of either kind, with some kernels forced, and calls of random shapes.
+// What all doors lead to: a plan for a device of any kind with any options, and calls of random shapes.
 #pragma once
 
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 
+#include "graph/passes/passes.hpp"
 #include "ops/registry.hpp"
 #include "support/random_calls.hpp"
 
@@ -29,17 +30,51 @@ inline Options forced_by(std::uint32_t seed) {
   return options;
 }
 
-inline void plan_and_step(Graph graph, AdapterKind kind, std::uint32_t seed) {
+inline DeviceProfile profile_by(AdapterKind kind, std::uint32_t seed) {
+  std::minstd_rand random(seed);
+  const auto is = [&] { return random() % 2 == 0; };
   DeviceProfile profile;
   profile.kind = kind;
-  const auto options = forced_by(seed);
-  const auto plan = Plan::make(graph, profile, options, ops::registry());
-  if (!plan) {
-    // Goes on where planning stopped: what it finds does not matter, but it must end well.
-    (void)Plan::refusals(std::move(graph), profile, options, ops::registry());
-    return;
+  profile.shader_f16 = is();
+  profile.subgroups = is();
+  profile.packed_dot = is();
+  if (profile.subgroups) profile.subgroup_max = is() ? 4 : 32;
+  if (is())
+    profile.limits.max_buffer_size = profile.limits.max_storage_binding_size = std::uint64_t{1} << (10 + random() % 31);
+  return profile;
+}
+
+inline Options options_by(std::uint32_t seed) {
+  auto options = forced_by(seed);
+  std::minstd_rand random(seed ^ 0x5bd1e995U);
+  const auto rarely = [&] { return random() % 8 == 0; };
+  constexpr std::uint64_t kShards[] = {0, 0, 16, 100, 1024, 65536};
+  options.max_shard_bytes = kShards[random() % std::size(kShards)];
+  options.f16_cache = rarely();
+  for (const auto& pass : passes()) {
+    if (rarely()) options.without_passes.emplace_back(pass.name);
   }
-  const auto bug = RandomCalls(*plan, seed).find_bug(6);
+  if (rarely()) options.max_nodes = 1 + random() % 8;
+  if (rarely()) options.max_dispatches = 1 + random() % 16;
+  if (rarely()) options.max_device_bytes = 1 + random() % 65536;
+  if (rarely()) options.max_host_bytes = 1 + random() % 65536;
+  return options;
+}
+
+/// Empty if there is none.
+inline std::string bug_in(Graph graph, AdapterKind kind, std::uint32_t seed) {
+  const auto profile = profile_by(kind, seed);
+  const auto options = options_by(seed);
+  const auto plan = Plan::make(graph, profile, options, ops::registry());
+  if (plan) return RandomCalls(*plan, seed).find_bug(6);
+  if (plan.error().code == ErrorCode::internal) return plan.error().message;
+  // Goes on where planning stopped: what it finds does not matter, but it must end well.
+  (void)Plan::refusals(std::move(graph), profile, options, ops::registry());
+  return {};
+}
+
+inline void plan_and_step(Graph graph, AdapterKind kind, std::uint32_t seed) {
+  const auto bug = bug_in(std::move(graph), kind, seed);
   if (bug.empty()) return;
   std::fprintf(stderr, "%s\n", bug.c_str());
   std::abort();

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <random>
 #include <utility>
 
@@ -11,7 +12,8 @@ namespace nibble::test {
 
 class RandomCalls {
  public:
-  RandomCalls(std::shared_ptr<const Plan> plan, std::uint32_t seed) : stepper_(std::move(plan)), random_(seed) {}
+  RandomCalls(std::shared_ptr<const Plan> plan, std::uint32_t seed)
+      : plan_(plan), stepper_(std::move(plan)), random_(seed) {}
 
   /// The bug that the first call or one of `count` random ones shows, if there is one. A call may be refused, but never
   /// because of what was not planned.
@@ -21,14 +23,35 @@ class RandomCalls {
       set_inputs();
       bug = update();
     }
-    return bug;
+    return bug.empty() ? differs_from_first_call() : bug;
   }
 
  private:
   std::string update() {
+    is_refused_ = true;
     const auto status = stepper_.update();
     if (!status) return status.error().code == ErrorCode::internal ? status.error().message : "";
+    is_refused_ = false;
     return wrong_binding(stepper_);
+  }
+
+  /// A call does what it would do as the first one of a session: nothing of the calls before is left.
+  std::string differs_from_first_call() {
+    if (is_refused_) return {};
+    Stepper first(plan_);
+    for (const auto& set : inputs_) set(first);
+    if (const auto status = first.update(); !status) return "only as a first call: " + status.error().message;
+    const auto all = stepper_.dispatches();
+    if (all.size() != first.dispatches().size()) return "a later call has another number of dispatches";
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const Dispatch& a = *all[i];
+      const Dispatch& b = *first.dispatches()[i];
+      const bool same =
+          a.pipeline == b.pipeline && a.grid == b.grid && a.bindings == b.bindings &&
+          std::ranges::equal(std::span(a.params).first(a.params_bytes), std::span(b.params).first(b.params_bytes));
+      if (!same) return fmt::format("{}: a later call differs", plan_->graph().nodes[a.node].op);
+    }
+    return {};
   }
 
   std::int64_t draw(std::int64_t least, std::int64_t most) {
@@ -54,28 +77,34 @@ class RandomCalls {
     const Plan& plan = stepper_.plan();
     const auto& inputs = plan.layout().inputs;
     sizes_.clear();
+    inputs_.clear();
     elements_.assign(inputs.size(), {});
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (inputs[i].is_symint) {
         const bool is_size = !sizes_.empty() && draw(0, 1) != 0;
-        (void)stepper_.set_int(i, is_size ? sizes_[draw(0, std::ssize(sizes_) - 1)].second : draw(-1, 300));
+        const auto value = is_size ? sizes_[draw(0, std::ssize(sizes_) - 1)].second : draw(-1, 300);
+        inputs_.emplace_back([i, value](Stepper& stepper) { (void)stepper.set_int(i, value); });
         continue;
       }
       Shape shape = inputs[i].bound;
       if (!plan.graph().tensor(inputs[i].value)->fixed) {
         for (std::size_t d = 0; d < shape.rank(); ++d) shape[d] = size(shape[d]);
       }
-      (void)stepper_.set_shape(i, shape);
+      inputs_.emplace_back([i, shape](Stepper& stepper) { (void)stepper.set_shape(i, shape); });
       if (!inputs[i].host_read) continue;
       if (const auto count = Size::of(shape); count.fits(kMostElements)) elements_[i].resize(count.unchecked());
       for (auto& element : elements_[i]) element = static_cast<std::int32_t>(draw(-1, 300));
-      stepper_.set_host_data(i, elements_[i]);
+      inputs_.emplace_back([this, i](Stepper& stepper) { stepper.set_host_data(i, elements_[i]); });
     }
+    for (const auto& set : inputs_) set(stepper_);
   }
 
   static constexpr std::uint64_t kMostElements = 4096;
 
+  std::shared_ptr<const Plan> plan_;
   Stepper stepper_;
+  std::vector<std::function<void(Stepper&)>> inputs_;  ///< what sets them, for this call
+  bool is_refused_ = true;
   std::minstd_rand random_;
   std::vector<std::pair<std::int64_t, std::int64_t>> sizes_;  ///< by bound, of this call
   std::vector<std::vector<std::int32_t>> elements_;           ///< per input

@@ -98,7 +98,7 @@ TEST(EmbeddingQ4, plans_tables_past_32_bits) {
   profile.limits.max_buffer_size = 1ULL << 40;
   profile.limits.max_storage_binding_size = 1ULL << 40;
   auto t = table(20'000'000, 2048, 32, {5});  // 20 GB
-  const auto plan = make(t.b, profile);
+  const auto plan = make(t.b, profile, {.max_device_bytes = 1ULL << 40});
   ASSERT_TRUE(plan) << plan.error().message;
   std::uint64_t end = 0;
   for (const auto& u : (*plan)->layout().uploads) {

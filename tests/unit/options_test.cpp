@@ -143,6 +143,10 @@ TEST(Options, every_one_comes_from_c) {
                                   .without_passes = "views,gate_up",
                                   .variants = "product=tile,,attention=row,",
                                   .tuning = kTuning,
+                                  .max_device_bytes = 1ULL << 40,
+                                  .max_host_bytes = 1ULL << 40,
+                                  .max_nodes = 1ULL << 40,
+                                  .max_dispatches = 1ULL << 40,
                                   .progress = nullptr,
                                   .user = nullptr};
   const auto options = options_from_c(given);

@@ -8,6 +8,7 @@
 #include "fuzz/plan_and_step.hpp"
 #include "program/file.hpp"
 #include "program/program.hpp"
+#include "support/graph_mutator.hpp"
 
 namespace nibble::test {
 namespace {
@@ -48,6 +49,26 @@ TEST(RandomCalls, of_exported_programs_find_nothing_unplanned) {
     }
   }
   EXPECT_GT(plans, 0U);
+}
+
+/// The fuzzer fuzz_graph in small: other graphs with --gtest_shuffle and --gtest_random_seed.
+TEST(RandomCalls, of_programs_that_nobody_exported_end_well) {
+  constexpr std::uint32_t kSeeds = 8;
+  const auto paths = exported_programs();
+  if (paths.empty()) GTEST_SKIP() << "no programs in $NIBBLE_PROGRAMS";
+  auto seed = static_cast<std::uint32_t>(testing::UnitTest::GetInstance()->random_seed()) * 7919U;
+  for (const auto& path : paths) {
+    const auto file = MappedFile::open(path);
+    ASSERT_TRUE(file);
+    const auto program = read_program(file->bytes());
+    if (!program) continue;
+    for (std::uint32_t i = 0; i < kSeeds; ++i, ++seed) {
+      Graph graph = program->graph;
+      GraphMutator(graph, seed).mutate(1 + seed % 6);
+      const auto kind = seed % 2 == 0 ? AdapterKind::cpu : AdapterKind::discrete;
+      EXPECT_EQ(bug_in(std::move(graph), kind, seed), "") << path << ", seed " << seed;
+    }
+  }
 }
 
 }  // namespace

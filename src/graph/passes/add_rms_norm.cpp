@@ -10,6 +10,7 @@ void add_rms_norm(Graph& graph, const PassContext& context) {
     if (norm.op != "et_vk.rms_norm.default") continue;
     const auto n_add = rewriter.producer(norm["x"], "aten.add.Tensor");
     if (!n_add || !rewriter.is_constant(norm["weight"]) || !rewriter.producer(norm["out"])) continue;
+    if (std::holds_alternative<SymInt>(graph.values[norm["eps"]])) continue;
     const Node add = rewriter.node(*n_add);
     const auto* a = graph.tensor(add["self"]);
     const auto* b = graph.tensor(add["other"]);

@@ -70,7 +70,9 @@ class Joiner {
   std::optional<std::size_t> movable(ValueId v, std::size_t uses) const {
     const auto n = rewriter_.producer(v);
     if (!n || rewriter_.uses(v) != uses || rewriter_.is_output(v) || is_constant_[v]) return {};
-    bool is_steady = rewriter_.node(*n).out() == v;
+    // One of several outputs is not looked at further: each would go over all operands again.
+    if (rewriter_.node(*n).out() != v) return {};
+    bool is_steady = true;
     for_each_operand(rewriter_.graph(), rewriter_.node(*n), [&](ValueId operand, const Arg& arg) {
       if (!is_output(arg.role)) is_steady = is_steady && rewriter_.is_steady(operand);
     });

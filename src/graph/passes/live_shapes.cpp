@@ -24,10 +24,14 @@ LiveShapes::LiveShapes(const Graph& graph) : graph_(graph), sizes_(graph.values.
     if (t == nullptr) continue;
     sizes_[v] = t->constant >= 0 || t->fixed ? Sizes(t->shape.begin(), t->shape.end()) : unknown(t->shape.rank());
   }
+  std::vector<bool> is_written(sizes_.size());
+  for (auto v : graph.inputs) is_written[v] = true;
   for (const auto& node : graph.nodes) {
     const auto* out = graph.tensor(node.out());
     if (out == nullptr || out->constant >= 0) continue;
-    sizes_[node.out()] = result_of(node, *out);
+    // What is written again has different sizes at different times.
+    sizes_[node.out()] = is_written[node.out()] ? unknown(out->shape.rank()) : result_of(node, *out);
+    is_written[node.out()] = true;
   }
 }
 

@@ -31,8 +31,7 @@ void rope_cache(Graph& graph, const PassContext& context) {
     const auto* outs = std::get_if<ValueList>(&graph.values[rotation["out"]]);
     if (outs == nullptr || outs->items != std::vector{query, key}) continue;
     // The rotation moves after other nodes, which must not change what it reads.
-    constexpr std::string_view kRead[] = {"xq", "xk", "freqs_cos", "freqs_sin"};
-    if (!std::ranges::all_of(kRead, [&](auto arg) { return rewriter.is_steady(rotation[arg]); })) continue;
+    if (!std::ranges::all_of(rotation.inputs(), [&](ValueId v) { return rewriter.is_steady(v); })) continue;
 
     rewriter.remove(*rope);
     rewriter.replace(n,

@@ -30,6 +30,10 @@ const given: Required<Options> = {
       { choice: "attention", variant: "row" },
     ],
   },
+  maxDeviceBytes: 2 ** 40,
+  maxHostBytes: 2 ** 40,
+  maxNodes: 2 ** 40,
+  maxDispatches: 2 ** 40,
 };
 
 /** Memory that moves whenever some of it is taken, as the planner's may. */
@@ -110,6 +114,10 @@ test("options_arrive_as_they_were_given", () => {
         { isObject: true, fields: [text("choice", "attention"), text("variant", "row")] },
       ],
     },
+    maxDeviceBytes: 2 ** 40,
+    maxHostBytes: 2 ** 40,
+    maxNodes: 2 ** 40,
+    maxDispatches: 2 ** 40,
   });
 });
 
