@@ -90,7 +90,7 @@ Result<DeviceProfile> profile_from_json(std::string_view text) {
   reader.take("driver", profile.driver);
   reader.take("backend", profile.backend);
   // Not in profiles that were made when there was one engine.
-  if (json.contains("engine")) reader.take("engine", profile.engine);
+  if (json->find("engine") != nullptr) reader.take("engine", profile.engine);
   reader.take("kind", kind);
   reader.take("max_buffer_size", limits.max_buffer_size);
   reader.take("max_storage_binding_size", limits.max_storage_binding_size);

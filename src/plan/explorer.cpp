@@ -83,7 +83,23 @@ class Probe final : public Sink {
  private:
   std::string_view name() const { return parts_.graph.nodes[node_].name(); }
 
+  /// WebGPU does not let a dispatch write a buffer that another of its bindings shows, too.
+  static Status check_bindings(const Kernel& kernel) {
+    for (std::size_t i = 0; i < kernel.bind.size(); ++i) {
+      for (std::size_t k = i + 1; k < kernel.bind.size(); ++k) {
+        const BufferArg& a = kernel.bind[i];
+        const BufferArg& b = kernel.bind[k];
+        const bool is_written = a.format.access != Access::read || b.format.access != Access::read;
+        if (is_written && a.buffer == b.buffer)
+          return fail(ErrorCode::unsupported, "{} and {} are one memory, which is written", a.format.name,
+                      b.format.name);
+      }
+    }
+    return {};
+  }
+
   Status intern_all(const Kernel& kernel) {
+    TRY(check_bindings(kernel));
     // Fails if a dispatch is too large for a grid; this shows at the largest shapes.
     TRY(grid_for(kernel.threads, kernel.workgroup, parts_.profile.limits));
     if (is_fixed_) return kernel.threads == 0 ? Status{} : intern(kernel, kernel.threads);

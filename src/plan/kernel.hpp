@@ -46,6 +46,7 @@ struct BufferRef {
   Kind kind = Kind::entry;
   std::uint32_t entry = 0;
   std::uint32_t shard = 0;
+  bool operator==(const BufferRef&) const = default;
 };
 
 /// A storage buffer of a dispatch.

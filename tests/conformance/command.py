@@ -17,7 +17,7 @@ COMMAND = os.environ.get("NIBBLE_COMMAND") or shutil.which("nibble", path=str(Pa
 pytestmark = pytest.mark.skipif(COMMAND is None, reason="the command nibble is not installed beside this Python")
 
 # Any call to the GPU fails.
-NO_GPU = {"NIBBLE_WGPU_LIBRARY": os.devnull}
+NO_GPU = {"NIBBLE_WGPU_LIBRARY": os.devnull, "NIBBLE_ENGINE": "wgpu"}
 
 
 def nibble(*arguments, env=None) -> subprocess.CompletedProcess:

@@ -91,7 +91,7 @@ def test_devices_are_listed():
     assert all(profile["max_buffer_size"] > 0 for profile in profiles)
     table = succeed("devices")
     for index, profile in enumerate(profiles):
-        assert re.search(rf"^ *{index} +{re.escape(profile['name'])}", table, re.MULTILINE)
+        assert re.search(rf"^ *{index} +{profile['engine']} +{re.escape(profile['name'])}", table, re.MULTILINE)
 
 
 def test_a_captured_profile_gives_the_same_plan(tmp_path):

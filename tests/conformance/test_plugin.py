@@ -19,7 +19,7 @@ from nibble import _native
 INVALID_ARGUMENT = "0x12"
 NOT_FOUND = "0x:20"
 NO_ADAPTER = {"VK_ICD_FILENAMES": "/nonexistent", "__EGL_VENDOR_LIBRARY_FILENAMES": "/nonexistent"}
-NO_WGPU = {"NIBBLE_WGPU_LIBRARY": "/nonexistent/libwgpu_native.so"}
+NO_WGPU = {"NIBBLE_WGPU_LIBRARY": "/nonexistent/libwgpu_native.so", "NIBBLE_ENGINE": "wgpu"}
 
 USE_PROGRAM = """
 import numpy, sys, torch

@@ -25,7 +25,7 @@ assert not {"torch", "executorch", "wgpu"} & set(sys.modules)
 
 def test_import_is_light():
     # The GPU's library is there when somebody asks for a device, and not before.
-    loaded = "print('wgpu_native' in open('/proc/self/maps').read())"
+    loaded = "print('wgpu_' in open('/proc/self/maps').read())"
     assert python(f"import nibble; {loaded}; nibble.devices(); {loaded}").stdout.split() == ["False", "True"]
 
 

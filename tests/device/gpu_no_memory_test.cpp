@@ -163,8 +163,8 @@ TEST_F(GpuTest, the_c_api_without_memory_gives_errors) {
   }
   std::vector<float> rows(kIds.size() * kWidth);
   const auto use_all = [&]() -> Status {
-    TRY(told(nibble_devices_json() != nullptr));
-    const Owned<nibble_device> opened(nibble_device_open(nullptr), nibble_device_free);
+    TRY(told(nibble_devices_json(nullptr) != nullptr));
+    const Owned<nibble_device> opened(nibble_device_open(nullptr, nullptr), nibble_device_free);
     TRY(told(opened != nullptr));
     const Owned<nibble_model> model(nibble_model_load(opened.get(), path.c_str(), nullptr), nibble_model_free);
     TRY(told(model != nullptr));

@@ -58,9 +58,9 @@ TEST(RandomCalls, of_programs_that_nobody_exported_end_well) {
   if (paths.empty()) GTEST_SKIP() << "no programs in $NIBBLE_PROGRAMS";
   auto seed = static_cast<std::uint32_t>(testing::UnitTest::GetInstance()->random_seed()) * 7919U;
   for (const auto& path : paths) {
-    const auto file = MappedFile::open(path);
+    const auto file = File::open(path);
     ASSERT_TRUE(file);
-    const auto program = read_program(file->bytes());
+    const auto program = read_program(*file);
     if (!program) continue;
     for (std::uint32_t i = 0; i < kSeeds; ++i, ++seed) {
       Graph graph = program->graph;

@@ -23,6 +23,8 @@ void rope_cache(Graph& graph, const PassContext& context) {
     const bool is_causal = rewriter.is_null(attention["is_causal"]) || (causal != nullptr && *causal);
     const auto rope = rewriter.producer(query);
     if (!is_causal || !rewriter.is_null(attention["attn_mask"]) || !rope || rope != rewriter.producer(key)) continue;
+    // WebGPU does not let a dispatch write one buffer by two bindings.
+    if (attention["key_cache"] == attention["value_cache"]) continue;
     if (rewriter.uses(query) != 1 || rewriter.uses(key) != 1) continue;
     if (rewriter.is_output(query) || rewriter.is_output(key)) continue;
     const Node rotation = rewriter.node(*rope);

@@ -26,6 +26,11 @@ Status check_cache_write(Lowering& op, const Tensor& value, const State& cache, 
 
 Status write_caches(Lowering& op, const Tensor* key, const State* key_cache, const Tensor& value,
                     const State& value_cache, std::int64_t start) {
+  // WebGPU does not let a dispatch write one buffer by two bindings; the values are what stays.
+  if (key != nullptr && op.is_alias(*key_cache, value_cache)) {
+    TRY(write_caches(op, nullptr, nullptr, *key, *key_cache, start));
+    key = nullptr;
+  }
   // The caches' shape, which never changes, settles that of the rows.
   const auto row = narrow(value_cache.shape[2] * value_cache.shape[3]);
   const bool is_aligned = row % 4 == 0;
