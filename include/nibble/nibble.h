@@ -64,6 +64,11 @@ NIBBLE_EXPORT const char* nibble_error(void) NIBBLE_NOEXCEPT;
 /* Its code: the number of nibble::ErrorCode. */
 NIBBLE_EXPORT int32_t nibble_error_code(void) NIBBLE_NOEXCEPT;
 
+/* False, with the error, in a child that was forked after the GPU was used. There every other call fails in the same
+ * way and frees do nothing. It takes no lock, so call it before taking one that another thread may have held at the
+ * fork. */
+NIBBLE_EXPORT bool nibble_check_process(void) NIBBLE_NOEXCEPT;
+
 /* Sets the path of an engine's library ("wgpu", "dawn"), instead of searching for it. Call it before the first device
  * is listed or opened. */
 NIBBLE_EXPORT bool nibble_set_engine_library(const char* engine, const char* path) NIBBLE_NOEXCEPT;
