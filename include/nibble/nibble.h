@@ -48,7 +48,7 @@ typedef struct {
   uint32_t rank;
   int64_t shape[NIBBLE_MAX_RANK];
   void* data;     /* inputs: read only */
-  uint64_t bytes; /* outputs: capacity of data */
+  uint64_t bytes; /* how many may be read or written at data */
   /* Inputs: set this when the input cannot be expressed (an unknown element type, or an integer beyond int64). The
    * error then quotes it. Otherwise null. */
   const char* word;

@@ -316,6 +316,9 @@ def _fill_input(tensor: Tensor, value, spec: TensorSpec | None, kept: list) -> N
         else:
             tensor.word = _keep(str(integer), kept)
         return
+    if _is_masked(value):
+        tensor.word = _keep("a masked array", kept)
+        return
     array = np.asarray(value)
     # A list has no dtype, so convert it if that loses precision at most; otherwise the library refuses it. NumPy gives
     # uint64 for integers beyond int64.
@@ -335,6 +338,13 @@ def _fill_input(tensor: Tensor, value, spec: TensorSpec | None, kept: list) -> N
     tensor.shape[: len(known)] = known
     tensor.data = ctypes.c_void_p(array.ctypes.data)
     tensor.bytes = array.nbytes
+
+
+def _is_masked(value) -> bool:
+    """Whether NumPy would lose a mask on the way to a plain array."""
+    if isinstance(value, list | tuple):
+        return any(map(_is_masked, value))
+    return isinstance(value, np.ma.MaskedArray)
 
 
 def _keep(word: str, kept: list) -> bytes:

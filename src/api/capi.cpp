@@ -111,6 +111,12 @@ Status read_input(const nibble_tensor& from, std::size_t index, nibble::HostTens
   }
   for (std::uint32_t i = 0; i < from.rank; ++i) to.shape.push_back(from.shape[i]);
   to.data = from.data;
+  // A shape that is no shape is the boundary's to refuse.
+  const auto bytes = to.word.empty() ? nibble::Size::bytes(to.shape, to.dtype) : nibble::Size(0);
+  if (to.data != nullptr && bytes.valid() && !bytes.fits(from.bytes)) {
+    return nibble::fail(ErrorCode::invalid_argument, "input {} has shape {} and takes {} bytes as {}, but {} are given",
+                        index, to.shape, bytes.unchecked(), to.dtype, from.bytes);
+  }
   return {};
 }
 

@@ -4,7 +4,7 @@ import pytest
 
 from conformance.test_plugin import python
 
-# A child prints what each call gave it, and ends by sys.exit or os._exit. It hangs if the subprocess runs into its timeout.
+# A child prints what each call gave it, and ends by sys.exit or os._exit. If one hangs, the subprocess times out.
 FORK = """
 import os, sys, threading
 import nibble

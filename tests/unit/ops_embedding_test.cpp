@@ -64,6 +64,13 @@ TEST(EmbeddingQ4, splits_a_table_over_the_binding_limit_into_shards) {
   EXPECT_EQ(stepper.dispatches().size(), 2U);
 }
 
+TEST(EmbeddingQ4, shards_of_a_negative_size_are_refused) {
+  auto t = table(1000, 64, 2, {5});
+  Options options;
+  options.max_shard_bytes = static_cast<std::uint64_t>(-1);
+  EXPECT_TRUE(fails_with(make(t.b, {}, options), "max_shard_bytes is 18446744073709551615, but the most is"));
+}
+
 TEST(EmbeddingQ4, shards_of_table_and_scales_need_not_agree) {
   auto t = table(1000, 64, 2, {5});  // 32 bytes of nibbles and 128 of scales a row
   Options options;
