@@ -4,9 +4,9 @@ import pytest
 
 from conformance.test_plugin import python
 
-# A child prints what each call gave it, and ends by sys.exit or os._exit. If one hangs, the subprocess times out.
+# A child prints what each call gave it, and ends by sys.exit or os._exit. An alarm ends one that hangs.
 FORK = """
-import os, sys, threading
+import os, signal, sys, threading
 import nibble
 path, when, forks = sys.argv[1], sys.argv[2], int(sys.argv[3])
 device = nibble.Device()
@@ -51,6 +51,7 @@ def child():
 failed = 0
 for number in range(forks):
     if (pid := os.fork()) == 0:
+        signal.alarm(120)
         child()
         if number % 2:
             os._exit(7)
@@ -66,7 +67,7 @@ sys.exit(failed)
 
 @pytest.mark.parametrize(("when", "forks"), [("after a load", 2), ("after a call", 2), ("during calls", 10)])
 def test_child_of_a_fork_gets_errors_and_ends(when, forks, program):
-    done = python(FORK, program("q4_dynamic_length").path, when, forks, timeout=60)
+    done = python(FORK, program("q4_dynamic_length").path, when, forks)
     assert done.returncode == 0, done.stdout + done.stderr
     lines = done.stdout.splitlines()
     assert len(lines) == 12 * forks
@@ -88,11 +89,13 @@ sys.exit(child and os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 def test_fork_in_the_progress_of_a_load_ends_the_child_s_load(program):
     code = """
-import os, sys, nibble
+import os, signal, sys, nibble
 children = []
 def fork(done, total):
     if not children:
         children.append(os.fork())
+        if children == [0]:
+            signal.alarm(120)
 try:
     nibble.load(sys.argv[1], on_progress=fork)([[1, 2]])
 except nibble.NibbleError as error:
@@ -100,13 +103,13 @@ except nibble.NibbleError as error:
     sys.exit(7)
 assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 7
 """
-    done = python(code, program("q4_dynamic_length").path, timeout=60)
+    done = python(code, program("q4_dynamic_length").path)
     assert done.returncode == 0, done.stderr
 
 
 def test_executorch_s_methods_fail_in_the_child(program):
     code = """
-import os, sys, torch, nibble
+import os, signal, sys, torch, nibble
 from executorch.runtime import Runtime
 program = Runtime.get().load_program(sys.argv[1])
 method, ids = program.load_method("forward"), torch.tensor([[1, 2]])
@@ -116,6 +119,7 @@ if child:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
     method.execute([ids])
     sys.exit()
+signal.alarm(120)
 for call in (lambda: method.execute([ids]), lambda: program.load_method("forward").execute([ids])):
     try:
         call()
@@ -124,6 +128,6 @@ for call in (lambda: method.execute([ids]), lambda: program.load_method("forward
     sys.exit("a call succeeded")
 sys.exit(7)
 """
-    done = python(code, program("q4_dynamic_length").path, timeout=60)
+    done = python(code, program("q4_dynamic_length").path)
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("this process was forked from one") == 2, done.stderr

@@ -31,12 +31,12 @@ assert numpy.array_equal(result.numpy(), numpy.load(f"{folder}/torch0_0.npy"))
 """
 
 
-def python(code: str, *arguments, timeout: int = 300, **variables: str) -> subprocess.CompletedProcess:
+def python(code: str, *arguments, **variables: str) -> subprocess.CompletedProcess:
     """A fresh process; its import path is this one's, wherever Nibble is imported from."""
     paths = os.pathsep.join(path for path in sys.path if path)
     environment = {**os.environ, "PYTHONPATH": paths, **variables}
     command = [sys.executable, "-c", code, *map(str, arguments)]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
 
 
 def resident_bytes() -> int:
