@@ -1,8 +1,7 @@
 """Writes down the hashes of pinned packages: pin.py FILE...
 
 After each line `NAME==VERSION` come the sha256 of all files that pip may take: wheels for Linux on x86_64 and aarch64
-and for the Pythons that setup.sh takes, and the sources where one of the machines has no wheel. Hashes that are there
-stay, as those of a CPU build of torch, which the index does not have; of an old version, take them out first.
+and for the Pythons that setup.sh takes, and the sources where one of the machines has no wheel.
 """
 
 import os
@@ -75,9 +74,9 @@ def hashes_of(name: str, version: Version) -> list[str]:
 def pin(path: Path) -> None:
     lines = []
     for line in path.read_text().replace(" \\\n    --hash=sha256:", " --hash=").splitlines():
-        line, *kept = line.split(" --hash=")
+        line = line.partition(" --hash=")[0]
         if match := re.match(r"([\w.-]+)==([\w.]+)", line):
-            hashes = sorted({*kept, *hashes_of(match[1], Version(match[2]))})
+            hashes = hashes_of(match[1], Version(match[2]))
             if not hashes:
                 raise SystemExit(f"pin: there is no file of {match[0]} for {' or '.join(MACHINES)}")
             line = " \\\n".join([line, *(f"    --hash=sha256:{digest}" for digest in hashes)])

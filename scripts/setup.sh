@@ -129,6 +129,8 @@ setup_venv() {
   if [[ ! -x .venv/bin/python3 || (-f $stamp && $(<"$stamp") != "$PWD "*) ]]; then
     step "virtual environment .venv" venv make_venv || return 1
   fi
+  mkdir -p build/logs
+  "${pip[@]}" --no-compile --requirement requirements-cpu.txt >build/logs/pip-cpu.log 2>&1 || true
   step "Python packages" pip-wheels "${pip[@]}" --no-compile --requirement constraints.txt || return 1
   step "Python packages: from source" pip-source "${pip[@]}" --no-compile --no-build-isolation --use-pep517 \
     --requirement requirements-source.txt || return 1

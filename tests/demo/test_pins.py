@@ -9,6 +9,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LOCKED = [
     "constraints.txt",
     "requirements-source.txt",
+    "requirements-cpu.txt",
     "requirements-cuda.txt",
     "tests/models/requirements.txt",
     "examples/requirements-classify.txt",
@@ -24,7 +25,7 @@ def lines_of(name: str) -> list[str]:
 @pytest.mark.parametrize("name", LOCKED)
 def test_every_package_has_a_version_and_hashes(name):
     for line in lines_of(name):
-        assert re.fullmatch(r"[\w.-]+==[\w.]+( ; [^\\]+?)?( +--hash=sha256:[0-9a-f]{64})+", line), line
+        assert re.fullmatch(r"[\w.-]+==[\w.+]+( ; [^\\]+?)?( +--hash=sha256:[0-9a-f]{64})+", line), line
 
 
 def test_what_is_wanted_is_locked_at_the_same_version():
