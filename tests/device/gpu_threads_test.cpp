@@ -53,7 +53,7 @@ TEST_F(ThreadsTest, sessions_loads_and_frees_of_one_model_at_once) {
   };
   const auto keep = [&] {
     return [&, session = model.session()]() mutable {
-      return session && is_right(session->run({&input, 1}), ids) && session->states().empty();
+      return session && is_right(session->run({&input, 1}), ids) && session->states()->empty();
     };
   };
   const auto reload = [&] {
@@ -97,8 +97,9 @@ TEST_F(ThreadsTest, the_last_holder_frees_a_model_wherever_it_is) {
 
 TEST_F(ThreadsTest, a_device_is_opened_and_freed_by_many) {
   at_once(std::vector<std::function<bool()>>(6, [] {
-    nibble_device* one = nibble_device_open("");
-    const bool is_there = one != nullptr && nibble_device_json(one) != nullptr && nibble_devices_json() != nullptr;
+    nibble_device* one = nibble_device_open("", nullptr);
+    const bool is_there =
+        one != nullptr && nibble_device_json(one) != nullptr && nibble_devices_json(nullptr) != nullptr;
     nibble_device_free(one);
     return is_there;
   }));
