@@ -1,4 +1,5 @@
 // Gathers from 4-bit tables: arguments, shards, checks of ids.
+#include "support/expect.hpp"
 #include "support/planning.hpp"
 
 namespace nibble {
