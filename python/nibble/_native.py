@@ -55,6 +55,7 @@ _FUNCTIONS = {
     "nibble_version": (c_char_p, []),
     "nibble_error": (c_char_p, []),
     "nibble_error_code": (c_int32, []),
+    "nibble_check_process": (c_bool, []),
     "nibble_devices_json": (c_char_p, [c_char_p]),
     "nibble_ops_json": (c_char_p, []),
     "nibble_check_node": (c_bool, [c_char_p]),

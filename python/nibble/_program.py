@@ -83,6 +83,7 @@ class _Handle:
     @contextlib.contextmanager
     def use(self) -> Iterator[int]:
         """The pointer, which stays valid to the end of the block: what close() frees in between is freed then."""
+        check(lib.nibble_check_process())
         with self._lock:
             if self._is_closed:
                 raise NibbleError(f"this {self._what} is closed", "invalid_argument")
@@ -95,9 +96,11 @@ class _Handle:
                 self._free_if_done()
 
     def close(self) -> None:
-        with self._lock:
-            self._is_closed = True
-            self._free_if_done()
+        # In a forked child, a thread that is not there may hold the lock; and nothing is freed.
+        if lib.nibble_check_process():
+            with self._lock:
+                self._is_closed = True
+                self._free_if_done()
 
     def _free_if_done(self) -> None:
         if self._is_closed and self._users == 0:
@@ -214,7 +217,7 @@ class Session(_Closable):
         for index, value in enumerate(inputs):
             spec = self._inputs[index] if index < len(self._inputs) else None
             _fill_input(native[index], value, spec, kept)
-        with self._lock, self._handle.use() as session:
+        with self._turn() as session:
             check(lib.nibble_session_set_inputs(session, native, len(inputs)))
             results = []
             outputs = (Tensor * len(self._outputs))()
@@ -234,7 +237,7 @@ class Session(_Closable):
     @property
     def states(self) -> tuple[State, ...]:
         """The tensors that the session keeps from call to call."""
-        with self._lock, self._handle.use() as session:
+        with self._turn() as session:
             states = json.loads(check(lib.nibble_session_states_json(session)))
         return tuple(
             State(state["role"], np.dtype(state["dtype"]), tuple(state["shape"]), state["row_axis"], state["rows"])
@@ -243,8 +246,15 @@ class Session(_Closable):
 
     def close(self) -> None:
         """Frees the session's memory; later calls fail."""
-        with self._lock:
-            self._handle.close()
+        if lib.nibble_check_process():
+            with self._lock:
+                self._handle.close()
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[int]:
+        check(lib.nibble_check_process())  # a forked child would wait for a thread that is not there
+        with self._lock, self._handle.use() as session:
+            yield session
 
 
 class Model(_Closable):
@@ -306,6 +316,9 @@ def _fill_input(tensor: Tensor, value, spec: TensorSpec | None, kept: list) -> N
         else:
             tensor.word = _keep(str(integer), kept)
         return
+    if _is_masked(value):
+        tensor.word = _keep("a masked array", kept)
+        return
     array = np.asarray(value)
     # A list has no dtype, so convert it if that loses precision at most; otherwise the library refuses it. NumPy gives
     # uint64 for integers beyond int64.
@@ -325,6 +338,13 @@ def _fill_input(tensor: Tensor, value, spec: TensorSpec | None, kept: list) -> N
     tensor.shape[: len(known)] = known
     tensor.data = ctypes.c_void_p(array.ctypes.data)
     tensor.bytes = array.nbytes
+
+
+def _is_masked(value) -> bool:
+    """Whether NumPy would lose a mask on the way to a plain array."""
+    if isinstance(value, list | tuple):
+        return any(map(_is_masked, value))
+    return isinstance(value, np.ma.MaskedArray)
 
 
 def _keep(word: str, kept: list) -> bytes:

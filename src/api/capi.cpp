@@ -8,6 +8,7 @@
 #include "api/ops_json.hpp"
 #include "api/states.hpp"
 #include "boundary/boundary.hpp"
+#include "gpu/process.hpp"
 #include "graph/guarded.hpp"
 #include "nibble/nibble.h"
 #include "nibble/nibble.hpp"
@@ -62,11 +63,23 @@ auto entry(const Call& call) noexcept -> decltype(call()) {
   });
 }
 
+/// In a forked child nothing is freed.
+template <class T>
+void discard(T* object) {
+  if (!nibble::gpu::is_forked()) delete object;
+}
+
 /// A null handle is an error, not a crash.
 template <class T>
 bool is_there(const T* pointer, const char* what) {
   if (pointer == nullptr) failed({ErrorCode::invalid_argument, fmt::format("the {} is null", what)});
   return pointer != nullptr;
+}
+
+/// For calls that change or read what another thread may have been changing at a fork.
+template <class T>
+bool is_usable(const T* pointer, const char* what) {
+  return ok(nibble::gpu::check_process()) && is_there(pointer, what);
 }
 
 Result<Json> json_of(const nibble::DeviceInfo& info) {
@@ -98,6 +111,12 @@ Status read_input(const nibble_tensor& from, std::size_t index, nibble::HostTens
   }
   for (std::uint32_t i = 0; i < from.rank; ++i) to.shape.push_back(from.shape[i]);
   to.data = from.data;
+  // A shape that is no shape is the boundary's to refuse.
+  const auto bytes = to.word.empty() ? nibble::Size::bytes(to.shape, to.dtype) : nibble::Size(0);
+  if (to.data != nullptr && bytes.valid() && !bytes.fits(from.bytes)) {
+    return nibble::fail(ErrorCode::invalid_argument, "input {} has shape {} and takes {} bytes as {}, but {} are given",
+                        index, to.shape, bytes.unchecked(), to.dtype, from.bytes);
+  }
   return {};
 }
 
@@ -152,6 +171,10 @@ extern "C" {
 const char* nibble_version(void) noexcept { return nibble::version().data(); }
 const char* nibble_error(void) noexcept { return last_error.message.c_str(); }
 int32_t nibble_error_code(void) noexcept { return static_cast<std::int32_t>(last_error.code); }
+
+bool nibble_check_process(void) noexcept {
+  return entry([] { return ok(nibble::gpu::check_process()); });
+}
 
 bool nibble_set_engine_library(const char* engine, const char* path) noexcept {
   return entry([&] {
@@ -223,7 +246,7 @@ uint64_t nibble_device_compiled_pipelines(nibble_device* device) noexcept {
   return entry([&]() -> uint64_t { return is_there(device, "device") ? device->device.compiled_pipelines() : 0; });
 }
 
-void nibble_device_free(nibble_device* device) noexcept { delete device; }
+void nibble_device_free(nibble_device* device) noexcept { discard(device); }
 
 nibble_model* nibble_model_load(nibble_device* device, const char* path, const nibble_load_options* given) noexcept {
   return entry([&]() -> nibble_model* {
@@ -273,12 +296,12 @@ const char* nibble_model_constants_json(nibble_model* model) noexcept {
   return entry([&]() -> const char* { return is_there(model, "model") ? model->constants.c_str() : nullptr; });
 }
 
-void nibble_model_free(nibble_model* model) noexcept { delete model; }
+void nibble_model_free(nibble_model* model) noexcept { discard(model); }
 
 bool nibble_model_run(nibble_model* model, const nibble_tensor* inputs, size_t input_count, nibble_tensor* outputs,
                       size_t output_count) noexcept {
   return entry([&]() -> bool {
-    if (!is_there(model, "model") || !check_outputs(model->model, outputs, output_count) ||
+    if (!is_usable(model, "model") || !check_outputs(model->model, outputs, output_count) ||
         !read_inputs(model->model, inputs, input_count, model->inputs)) {
       return false;
     }
@@ -311,14 +334,14 @@ nibble_session* nibble_model_session(nibble_model* model) noexcept {
 
 bool nibble_session_set_inputs(nibble_session* session, const nibble_tensor* inputs, size_t count) noexcept {
   return entry([&]() -> bool {
-    return is_there(session, "session") && read_inputs(session->model, inputs, count, session->inputs) &&
+    return is_usable(session, "session") && read_inputs(session->model, inputs, count, session->inputs) &&
            ok(session->session.set_inputs(session->inputs));
   });
 }
 
 bool nibble_session_output(nibble_session* session, size_t index, nibble_tensor* out) noexcept {
   return entry([&]() -> bool {
-    if (!is_there(session, "session") || !describe(session->model.outputs(), index, "output", out)) return false;
+    if (!is_usable(session, "session") || !describe(session->model.outputs(), index, "output", out)) return false;
     if (out->is_int != 0) {
       out->integer = session->session.output_int(index);
     } else {
@@ -330,7 +353,7 @@ bool nibble_session_output(nibble_session* session, size_t index, nibble_tensor*
 
 bool nibble_session_execute(nibble_session* session, const nibble_tensor* outputs, size_t count) noexcept {
   return entry([&]() -> bool {
-    if (!is_there(session, "session") || !check_outputs(session->model, outputs, count)) return false;
+    if (!is_usable(session, "session") || !check_outputs(session->model, outputs, count)) return false;
     session->outputs.resize(count);
     for (std::size_t i = 0; i < count; ++i) {
       auto dtype = dtype_of(outputs[i], "output", i);
@@ -346,7 +369,7 @@ bool nibble_session_execute(nibble_session* session, const nibble_tensor* output
 
 const char* nibble_session_states_json(nibble_session* session) noexcept {
   return entry([&]() -> const char* {
-    if (!is_there(session, "session")) return nullptr;
+    if (!is_usable(session, "session")) return nullptr;
     auto states = session->session.states();
     if (!states) return failed(std::move(states).error());
     Json json = Json::array();
@@ -356,6 +379,6 @@ const char* nibble_session_states_json(nibble_session* session) noexcept {
   });
 }
 
-void nibble_session_free(nibble_session* session) noexcept { delete session; }
+void nibble_session_free(nibble_session* session) noexcept { discard(session); }
 
 }  // extern "C"

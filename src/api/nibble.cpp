@@ -51,10 +51,13 @@ Result<std::shared_ptr<SessionImpl>> make_session(const std::shared_ptr<const Mo
 }  // namespace
 
 Status set_engine_library(std::string_view engine, std::string path) {
-  return guarded([&] { return gpu::set_engine_library(engine, std::move(path)); });
+  return guarded([&]() -> Status {
+    TRY(gpu::check_process());
+    return gpu::set_engine_library(engine, std::move(path));
+  });
 }
 void set_dawn_functions(std::vector<std::pair<std::string, void*>> functions) {
-  gpu::set_dawn_functions(std::move(functions));
+  if (!gpu::is_forked()) gpu::set_dawn_functions(std::move(functions));
 }
 
 void set_dawn_provider(void (*provide)()) { gpu::set_dawn_provider(provide); }
@@ -73,7 +76,7 @@ Result<Device> Device::open(std::string_view selector, std::string_view engine) 
   return guarded([&]() -> Result<Device> {
     TRY_ASSIGN(auto gpu, gpu::Device::open(selector, engine));
     auto info = info_of(gpu->index(), gpu->number(), gpu->profile());
-    return Internals::make<Device>(std::make_shared<DeviceImpl>(std::move(gpu), std::move(info)));
+    return Internals::make<Device>(gpu::make_kept<DeviceImpl>(std::move(gpu), std::move(info)));
   });
 }
 
@@ -81,16 +84,19 @@ const DeviceInfo& Device::info() const { return impl_->info; }
 std::optional<Error> Device::lost() const {
   return guarded([&] { return impl_->gpu->lost(); }, [] { return std::optional(no_memory()); });
 }
-std::size_t Device::live_objects() const { return impl_->gpu->engine().live_objects() - impl_->gpu->kept_objects(); }
+std::size_t Device::live_objects() const {
+  return gpu::is_forked() ? 0 : impl_->gpu->engine().live_objects() - impl_->gpu->kept_objects();
+}
 std::size_t Device::compiled_pipelines() const { return impl_->gpu->compiled_pipelines(); }
 
 Result<Model> Model::load(const Device& device, const std::string& path, const LoadOptions& options) {
   return guarded([&]() -> Result<Model> {
+    TRY(gpu::check_process());
     TRY_ASSIGN(const File file, File::open(path));
     TRY_ASSIGN(auto program, read_program(file, options.method));
     FileConstants constants(file, program.graph.constants);
 
-    auto model = std::make_shared<ModelImpl>();
+    auto model = gpu::make_kept<ModelImpl>();
     model->constant_methods = std::move(program.constant_methods);
     TRY(load_graph(device, std::move(program.graph), std::move(program.signature), constants, options, *model));
     TRY_ASSIGN(model->constants, KeptConstants::make(constants, model->resources->plan()->layout()));
@@ -105,9 +111,10 @@ const std::vector<ConstantMethod>& Model::constant_methods() const { return impl
 Result<Loaded> load_blob(const Device& device, std::span<const std::byte> blob, const NamedSize& named,
                          const MakeSource& make_source, const LoadOptions& options) {
   return guarded([&]() -> Result<Loaded> {
+    TRY(gpu::check_process());
     TRY_ASSIGN(auto graph, read_blob(blob, named));
     const auto source = make_source(graph.constants);
-    auto model = std::make_shared<ModelImpl>();
+    auto model = gpu::make_kept<ModelImpl>();
     auto signature = signature_of(graph);
     TRY(load_graph(device, std::move(graph), std::move(signature), *source, options, *model));
     TRY_ASSIGN(auto session, SessionImpl::make(model, *source));
@@ -124,6 +131,7 @@ Result<Session> Model::session() const {
 
 Result<std::vector<HostArray>> Model::run(std::span<const HostTensor> inputs) const {
   return guarded([&]() -> Result<std::vector<HostArray>> {
+    TRY(gpu::check_process());
     const std::lock_guard lock(own_->mutex);
     if (own_->session == nullptr) {
       TRY_ASSIGN(own_->session, make_session(impl_));
@@ -147,7 +155,10 @@ Result<std::vector<DispatchTime>> Session::profile(std::span<const HostOutput> o
   return guarded([&] { return impl_->profile(outputs); });
 }
 Result<std::vector<StateInfo>> Session::states() const {
-  return guarded([&]() -> Result<std::vector<StateInfo>> { return impl_->states(); });
+  return guarded([&]() -> Result<std::vector<StateInfo>> {
+    TRY(gpu::check_process());
+    return impl_->states();
+  });
 }
 
 std::string_view version() noexcept { return NIBBLE_VERSION; }

@@ -9,7 +9,8 @@
 namespace nibble {
 
 Result<std::shared_ptr<SessionImpl>> SessionImpl::make(std::shared_ptr<const ModelImpl> model, ConstantSource& source) {
-  auto self = std::make_shared<SessionImpl>();
+  TRY(gpu::check_process());
+  auto self = gpu::make_kept<SessionImpl>();
   self->model = std::move(model);
   TRY_ASSIGN(self->executor, gpu::Executor::make(self->model->resources, self->model->boundary, source));
   self->graph_outputs_.resize(self->model->resources->plan()->layout().outputs.size());
@@ -18,6 +19,7 @@ Result<std::shared_ptr<SessionImpl>> SessionImpl::make(std::shared_ptr<const Mod
 }
 
 Result<SessionImpl::Turn> SessionImpl::take_turn() {
+  TRY(gpu::check_process());
   if (busy_.exchange(true)) {
     return fail(ErrorCode::invalid_argument, "another thread is using this session: give each thread its own");
   }
@@ -50,7 +52,7 @@ Status SessionImpl::keep_inputs(std::span<const HostTensor> inputs) {
 }
 
 Shape SessionImpl::output_shape(std::size_t output) const {
-  if (output >= signature().output_sources.size()) return {};
+  if (gpu::is_forked() || output >= signature().output_sources.size()) return {};
   const auto& from = signature().output_sources[output];
   switch (from.kind) {
     case OutputSource::Kind::graph: return executor->stepper().output_shape(from.index);
@@ -61,7 +63,7 @@ Shape SessionImpl::output_shape(std::size_t output) const {
 }
 
 std::int64_t SessionImpl::output_int(std::size_t output) const {
-  if (output >= signature().output_sources.size()) return 0;
+  if (gpu::is_forked() || output >= signature().output_sources.size()) return 0;
   const auto& from = signature().output_sources[output];
   switch (from.kind) {
     case OutputSource::Kind::graph: return executor->stepper().output_int(from.index);

@@ -88,7 +88,7 @@ struct Internals {
   static Handle make(std::shared_ptr<Impl> impl) {
     Handle handle;
     handle.impl_ = std::move(impl);
-    if constexpr (std::is_same_v<Handle, Model>) handle.own_ = std::make_shared<OwnSession>();
+    if constexpr (std::is_same_v<Handle, Model>) handle.own_ = gpu::make_kept<OwnSession>();
     return handle;
   }
 };

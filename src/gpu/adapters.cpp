@@ -99,6 +99,7 @@ int rank_of(AdapterKind kind) {
 /// Calls `use` for the engine that is named, or for each that is here, until it says that it has what it wants.
 template <class Use>
 Status each_engine(std::string_view given, Use&& use) {
+  TRY(enter_process());
   TRY_ASSIGN(const auto name, chosen_engine(given));
   Status missing;
   bool is_any_here = false;

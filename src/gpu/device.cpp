@@ -70,6 +70,7 @@ std::string pipeline_key(const PipelineDesc& desc) {
 
 Result<std::shared_ptr<Device>> Device::open(std::string_view selector, std::string_view engine) {
   if (const char* variable = std::getenv("NIBBLE_DEVICE"); selector.empty() && variable != nullptr) selector = variable;
+  TRY(enter_process());
   TRY_ASSIGN(engine, chosen_engine(engine));
   auto& known = open_devices();
   std::lock_guard guard(known.mutex);
@@ -134,7 +135,7 @@ Device::~Device() {
     std::lock_guard guard(latch_mutex_);
     return latched_.has_value();
   };
-  if (device_ && !is_lost()) engine_->finish(device_.get());
+  if (device_ && !is_forked() && !is_lost()) engine_->finish(device_.get());
 }
 
 void Device::on_error(WGPUDevice const*, WGPUErrorType type, WGPUStringView message, void* self, void*) {
@@ -163,11 +164,12 @@ void Device::on_lost(WGPUDevice const*, WGPUDeviceLostReason reason, WGPUStringV
 }
 
 std::optional<Error> Device::lost() const {
-  std::lock_guard guard(latch_mutex_);
-  return latched_;
+  const auto status = check();
+  return status ? std::nullopt : std::optional(status.error());
 }
 
 Status Device::check() const {
+  TRY(check_process());
   std::lock_guard guard(latch_mutex_);
   if (latched_) return std::unexpected(*latched_);
   return {};
@@ -209,11 +211,13 @@ Result<std::shared_ptr<const Pipeline>> Device::pipeline(const PipelineDesc& des
 }
 
 std::size_t Device::compiled_pipelines() const {
+  if (is_forked()) return 0;
   std::lock_guard guard(mutex_);
   return pipelines_.size();
 }
 
 std::size_t Device::kept_objects() const {
+  if (is_forked()) return 0;
   std::lock_guard guard(mutex_);
   // Modules and layouts live as long as a pipeline that uses them. A layout is two objects.
   const auto alive = [](const auto& cache) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "gpu/engines/engine.hpp"
+#include "gpu/process.hpp"
 
 namespace nibble::gpu {
 
@@ -24,7 +25,7 @@ class Handle {
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
   ~Handle() {
-    if (raw_ == nullptr) return;
+    if (raw_ == nullptr || is_forked()) return;
     (engine_->call().*Release)(raw_);
     engine_->count(-1);
   }

@@ -14,12 +14,14 @@ Status Readback::make(Device& device, std::uint64_t bytes) {
 
 void Readback::request(Device& device, std::uint64_t bytes) {
   bytes_ = bytes;
-  answer_.store(0, std::memory_order_relaxed);
+  answer_.store(0, std::memory_order_release);
   WGPUBufferMapCallbackInfo info{};
   info.mode = WGPUCallbackMode_AllowProcessEvents;
   info.userdata1 = &answer_;
   info.callback = [](WGPUMapAsyncStatus status, WGPUStringView, void* answer, void*) {
-    static_cast<std::atomic<std::uint32_t>*>(answer)->store(status, std::memory_order_release);
+    // Any thread may run this. The first load makes it come after request(), to those who do not see wgpu's own locks.
+    auto& to = *static_cast<std::atomic<std::uint32_t>*>(answer);
+    if (to.load(std::memory_order_acquire) == 0) to.store(status, std::memory_order_release);
   };
   device.call().BufferMapAsync(buffer_.get(), WGPUMapMode_Read, 0, bytes, info);
 }

@@ -79,6 +79,7 @@ class Uploader {
   /// Makes the GPU start with what was written.
   Status submit(bool wait) {
     if (pending_ == 0) return {};
+    TRY(device_.check());  // whoever watches the progress may have forked
     pending_ = 0;
     Submission submission = 0;
     {

@@ -133,9 +133,10 @@ Result<Scratch> Lowering::scratch(Size most) {
   return Scratch{};
 }
 
-bool Lowering::check_on_device(const Ids& indices, std::int64_t rows) {
+bool Lowering::check_on_device(const Ids& indices, const Tensor& table) {
   const auto input = entry(indices).input;
-  if (input >= 0) {
+  const std::int64_t rows = table.shape[0];
+  if (input >= 0 && !varies({&table})) {
     sink_.check_input(static_cast<std::size_t>(input), {node_, indices.arg, rows});
     return false;
   }

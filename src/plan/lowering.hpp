@@ -102,9 +102,9 @@ class Lowering {
   /// Working memory of this node. `most`: the most bytes that any call with the same choices needs.
   Result<Scratch> scratch(Size most);
 
-  /// Says that `indices` are looked up in a table of `rows` rows. True if the kernel must check them (and report
-  /// faults). False if the host checks them, because they come straight from an input.
-  bool check_on_device(const Ids& indices, std::int64_t rows);
+  /// Says that `indices` are looked up in the rows of a table. True if the kernel must check them (and report faults).
+  /// False if the host checks them, because they come straight from an input and the table always has as many rows.
+  bool check_on_device(const Ids& indices, const Tensor& table);
   /// For indices that only the kernel can check, because the table's rows change from call to call, or because negative
   /// indices are valid. Gives the site's number, for report_fault_at.
   std::uint32_t add_fault_site(const Tensor& indices, std::int64_t rows) {

@@ -1,6 +1,8 @@
 #include "plan/plan.hpp"
 
 #include <algorithm>
+#include <limits>
+#include <utility>
 
 #include "graph/check.hpp"
 #include "graph/passes/passes.hpp"
@@ -328,6 +330,11 @@ FindSignature signatures(Registry registry) {
 
 Result<std::shared_ptr<const Plan>> Plan::make(Graph graph, DeviceProfile profile, const Options& options,
                                                Registry registry) {
+  // In C and C++, -1 is taken for the largest number.
+  if (!std::in_range<std::int64_t>(options.max_shard_bytes)) {
+    return fail(ErrorCode::invalid_argument, "max_shard_bytes is {}, but the most is {}", options.max_shard_bytes,
+                std::numeric_limits<std::int64_t>::max());
+  }
   TRY_ASSIGN(auto preferences, Preferences::make(options, all_choices(registry)));
   const auto find = signatures(registry);
   TRY(check_graph(graph));

@@ -44,6 +44,10 @@ Result<struct stat> File::examine() const {
 }
 
 Result<File> File::open(const std::string& path) {
+  // The system would take it for the end of the path.
+  if (const auto nul = path.find('\0'); nul != std::string::npos) {
+    return fail(ErrorCode::io, "a path that begins with '{}' has a NUL in it", path.substr(0, nul));
+  }
   std::string name = path;
   // Without O_NONBLOCK, opening a named pipe would wait for a writer.
   File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK), std::move(name));

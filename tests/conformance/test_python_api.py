@@ -64,6 +64,11 @@ def test_exception_in_progress_ends_the_load(program):
         ([[1.5]], "input 0 is float64, but the program takes"),
         ([["one"]], "input 0 is <U3, but the program takes int32 or int64"),
         ([[2**63]], "input 0 is uint64, but the program takes int32 or int64"),
+        (
+            np.ma.array([[1, 2]], mask=[[False, True]]),
+            "input 0 is a masked array, but the program takes int32 or int64",
+        ),
+        ([np.ma.array([1, 2], mask=[False, True])], "input 0 is a masked array, but the program takes int32 or int64"),
         (np.zeros((1,) * 9, np.int64), "input 0 has 9 dimensions, but the most is 8"),
     ],
 )

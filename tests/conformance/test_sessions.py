@@ -74,6 +74,55 @@ def test_close_on_one_thread_is_an_error_on_others(program):
         assert errors == ["this model is closed"] * 3
 
 
+def test_everything_at_once_while_a_model_and_its_device_close(program):
+    """Each call gives its result, or says that what it needs is closed."""
+    exported = program("q4_dynamic_length")
+    inputs, expected = exported.calls()[0]
+
+    def session_of(model):
+        with model.session() as session:
+            exported.check((session(*inputs),), expected)
+
+    def load_on(model):
+        nibble.load(exported.path, model.device).close()
+
+    works = [
+        session_of,
+        load_on,
+        lambda model: exported.check((model(*inputs),), expected),
+        lambda model: model.constants,
+        lambda model: model.states,
+        lambda model: (model.device.name, model.device.live_objects, model.device.compiled_pipelines),
+    ]
+    for round in range(6):
+        model = nibble.load(exported.path, nibble.Device())
+        started = threading.Barrier(len(works) + 1)
+        closed, failures = [], []
+
+        def work(call, model=model, started=started, closed=closed, failures=failures):
+            started.wait()
+            try:
+                while True:
+                    call(model)
+            except nibble.NibbleError as error:
+                closed.append(str(error))
+            except BaseException as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=work, args=(call,)) for call in works]
+        for thread in threads:
+            thread.start()
+        started.wait()
+        # Early in one round, and amid the calls in another.
+        threading.Event().wait(0.02 * round)
+        model.close()
+        model.device.close()
+        for thread in threads:
+            thread.join()
+        assert not failures
+        assert sorted(closed) == ["this device is closed"] * 2 + ["this model is closed"] * 4
+
+
 def test_unknown_device_is_an_error_with_all_names(program):
     with pytest.raises(nibble.NibbleError, match='no device matches "abacus"') as error:
         nibble.load(program("q4_dynamic_length").path, "abacus")

@@ -60,6 +60,7 @@ nibble_tensor input_of(std::vector<std::int64_t>& ids) {
   input.shape[0] = 1;
   input.shape[1] = static_cast<std::int64_t>(ids.size());
   input.data = ids.data();
+  input.bytes = ids.size() * sizeof(ids[0]);
   return input;
 }
 
@@ -104,6 +105,10 @@ TEST_F(CApiTest, runs_a_file) {
   EXPECT_NE(std::strstr(nibble_error(), "[0, 1] is 50"), nullptr);
   EXPECT_FALSE(nibble_session_set_inputs(session, nullptr, 0));
   EXPECT_STREQ(nibble_error(), "0 inputs are given, but the program takes 1");
+  input.bytes = 15;
+  EXPECT_FALSE(nibble_session_set_inputs(session, &input, 1));
+  EXPECT_STREQ(nibble_error(), "input 0 has shape [1, 2] and takes 16 bytes as int64, but 15 are given");
+  input.bytes = 16;
   input.rank = 9;
   EXPECT_FALSE(nibble_session_set_inputs(session, &input, 1));
   input.rank = 2;

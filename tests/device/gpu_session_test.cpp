@@ -121,6 +121,31 @@ TEST_F(SessionTest, a_table_of_no_rows_has_no_row_for_a_computed_id) {
   EXPECT_TRUE(succeeds(rows({})));
 }
 
+TEST_F(SessionTest, an_id_must_be_below_the_rows_that_a_table_has_in_this_call) {
+  BlobBuilder b;
+  const int table = b.tensor(DType::f32, {5, 4});
+  const int ids = b.tensor(DType::i32, {3});
+  const int out = b.tensor(DType::f32, {3, 4});
+  b.op("aten.embedding.default", {table, ids, b.integer(-1), b.boolean(false), b.boolean(false), out});
+  b.inputs({table, ids});
+  b.outputs({out});
+  Session& s = session(b);
+  std::vector<float> elements(20);
+  for (std::size_t i = 0; i < elements.size(); ++i) elements[i] = static_cast<float>(i);
+  const auto look_up = [&](std::int64_t rows, std::vector<std::int64_t> given) {
+    return call<float>(
+        s,
+        {tensor(DType::f32, {rows, 4}, elements), tensor(DType::i64, {static_cast<std::int64_t>(given.size())}, given)},
+        DType::f32);
+  };
+  EXPECT_EQ(look_up(5, {4}), (std::vector<float>{16, 17, 18, 19}));
+  // The rows of the call before are still in the table's buffer.
+  EXPECT_TRUE(fails_with(look_up(2, {1, 4}), "indices[1] is 4, but the table has 2 rows"));
+  EXPECT_TRUE(fails_with(look_up(2, {-1}), "indices[0] is -1, but the table has 2 rows"));
+  EXPECT_TRUE(fails_with(look_up(5, {5}), "indices[0] is 5, but the table has 5 rows"));
+  EXPECT_EQ(look_up(2, {1}), (std::vector<float>{4, 5, 6, 7}));
+}
+
 TEST_F(SessionTest, floats_are_converted_at_both_ends) {
   BlobBuilder b;
   const int x = b.tensor(DType::f32, {5});

@@ -1,4 +1,5 @@
 // Gathers from 4-bit tables: arguments, shards, checks of ids.
+#include "support/expect.hpp"
 #include "support/planning.hpp"
 
 namespace nibble {
@@ -62,6 +63,13 @@ TEST(EmbeddingQ4, splits_a_table_over_the_binding_limit_into_shards) {
   Stepper stepper(*plan);
   ASSERT_TRUE(stepper.update());
   EXPECT_EQ(stepper.dispatches().size(), 2U);
+}
+
+TEST(EmbeddingQ4, shards_of_a_negative_size_are_refused) {
+  auto t = table(1000, 64, 2, {5});
+  Options options;
+  options.max_shard_bytes = static_cast<std::uint64_t>(-1);
+  EXPECT_TRUE(fails_with(make(t.b, {}, options), "max_shard_bytes is 18446744073709551615, but the most is"));
 }
 
 TEST(EmbeddingQ4, shards_of_table_and_scales_need_not_agree) {

@@ -129,6 +129,11 @@ TEST_F(ProgramFile, says_why_it_cannot_be_opened) {
   }
 }
 
+TEST_F(ProgramFile, a_path_is_not_cut_at_a_nul) {
+  const auto path = write(Bytes(1));
+  EXPECT_TRUE(fails_with(File::open(path + '\0' + "junk"), "model.pte' has a NUL in it"));
+}
+
 TEST_F(ProgramFile, a_missing_file_is_an_io_error_and_an_empty_one_an_invalid_program) {
   const auto missing = File::open((folder_ / "nothing").string());
   ASSERT_FALSE(missing);

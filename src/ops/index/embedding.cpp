@@ -74,7 +74,7 @@ Status look_up_q4(Lowering& op, const Table& weight, const Table& scales, const 
   const auto& variant = op.choose(kUnpackChoice, facts);
   const std::uint32_t words = variant.tile.columns;
   const bool is_any = variant.shader == &wgsl::embedding_q4gsw_any;
-  const bool checks = op.check_on_device(ids, table[0]);
+  const bool checks = op.check_on_device(ids, weight);
   const Table& zero_table = zeros ? *zeros : scales;
   const bool is_partial = op.is_sharded(weight) || op.is_sharded(scales) || op.is_sharded(zero_table);
   return op.for_each_row_range(table[0], {&weight, &scales, &zero_table}, [&](const RowRange& range) {
@@ -129,7 +129,7 @@ Status embedding(Lowering& op, const Table& weight, const Ids& ids, Ignored, Ign
   if (weight.dtype != out.dtype) return op.fail("weight is {}, but the output is {}", weight.dtype, out.dtype);
   TRY(set_shape(op, ids, weight.shape, out));
   const auto& variant = op.choose(kCopyChoice, Facts{}.trait(kQuads, weight.shape[1] % 4 == 0, op.varies({&weight})));
-  const bool checks = op.check_on_device(ids, weight.shape[0]);
+  const bool checks = op.check_on_device(ids, weight);
   return op.for_each_row_range(weight.shape[0], {&weight}, [&](const RowRange& range) {
     Kernel kernel{.shader = wgsl::embedding,
                   .bind = {op.read("weight", weight, range.shards[0]), op.read("ids", ids), op.write("result", out)},

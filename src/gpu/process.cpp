@@ -1,0 +1,35 @@
+#include "gpu/process.hpp"
+
+#include <pthread.h>
+
+#include <atomic>
+
+namespace nibble::gpu {
+namespace {
+
+std::atomic<bool> is_in_use = false;
+std::atomic<bool> is_child = false;
+
+void on_fork() noexcept { is_child = is_in_use.load(); }
+
+// At the library's load, not at the first use: another thread could fork in between.
+[[maybe_unused]] const int registered_fork = pthread_atfork(nullptr, nullptr, on_fork);
+
+}  // namespace
+
+bool is_forked() noexcept { return is_child.load(std::memory_order_relaxed); }
+
+Status check_process() {
+  if (!is_forked()) return {};
+  return fail(
+      ErrorCode::gpu,
+      "this process was forked from one that had used the GPU, and cannot use it: fork before the first use, or "
+      "start the process anew (in Python, multiprocessing's \"spawn\")");
+}
+
+Status enter_process() {
+  is_in_use = true;
+  return check_process();
+}
+
+}  // namespace nibble::gpu
