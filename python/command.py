@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def main() -> int:
-    # The package itself is not imported: it brings NumPy and ExecuTorch along, which would take longer than most commands.
+    # The package itself is not imported: it brings NumPy and ExecuTorch along, which would take longer than a command.
     package = Path(importlib.util.find_spec("nibble").origin).parent
     spec = importlib.util.spec_from_file_location("nibble_engines", package / "_engines.py")
     engines = importlib.util.module_from_spec(spec)

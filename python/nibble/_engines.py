@@ -55,7 +55,8 @@ def _dawn_functions() -> dict[str, int]:
     """The addresses of Dawn's functions in the wheel `wgpudawn`, if it is here. Its library exports a Python module
     alone, which is loaded without the rest of the package."""
     spec = importlib.util.find_spec("wgpudawn")
-    found = [path for folder in (spec and spec.submodule_search_locations) or () for path in Path(folder).glob("_lib/_wgpu_dawn.*")]
+    folders = (spec and spec.submodule_search_locations) or ()
+    found = [path for folder in folders for path in Path(folder).glob("_lib/_wgpu_dawn.*")]
     if not found:
         return {}
     try:

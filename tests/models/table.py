@@ -12,8 +12,9 @@ RAN = Path(__file__).resolve().parents[2] / "build" / "ran"
 HEAD = """\
 # Models
 
-Whole models with random weights, exported by the stock partitioner and run through ExecuTorch or Nibble alone, as
-`./test models` did it last (`tests/models/table.py` makes this page). The error is the largest one, in units of the
+Whole models with random weights, as `./test models` ran them last (`tests/models/table.py` makes this page). The stock
+partitioner exports them; `vit`, `convnext_small` and `shufflenet_v2_x1_0`, which it would split, are exported by
+Nibble's. The error is the largest one, in units of the
 largest result of eager torch. Operators outside the delegates run in ExecuTorch. The time is that of one call relative
 to eager torch on the same cores, where the software adapter takes the place of a GPU; lower is better.
 """
