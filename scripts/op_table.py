@@ -25,7 +25,7 @@ HEAD = f"""\
 # Operators
 
 What Nibble runs, by the names that the exporter writes. `scripts/op_table.py` makes this page, from the tables in
-`src/ops` and from the cases of the everyday tests that passed: on the desktop (wgpu-native and Dawn) and on the web (Dawn). A
+`src/ops` and from the cases of the everyday tests that passed, on the desktop (wgpu-native, Dawn) and on the web. A
 column of dtypes says what the tensors of an operator were in those cases; "{NO_CASE}" is an operator that no case has.
 
 An argument is a tensor where nothing else is said, and may be missing where it has a question mark. A *table* is a

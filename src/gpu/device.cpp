@@ -136,6 +136,9 @@ Device::~Device() {
     return latched_.has_value();
   };
   if (device_ && !is_forked() && !is_lost()) engine_->finish(device_.get());
+  // Their last callbacks come now, while what they write to is still there.
+  queue_ = Queue();
+  device_ = DeviceHandle();
 }
 
 void Device::on_error(WGPUDevice const*, WGPUErrorType type, WGPUStringView message, void* self, void*) {

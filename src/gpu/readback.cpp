@@ -9,19 +9,22 @@ Status Readback::make(Device& device, std::uint64_t bytes) {
   TRY_ASSIGN(buffer_,
              device.make_buffer(std::max<std::uint64_t>(bytes, 16), WGPUBufferUsage_MapRead | WGPUBufferUsage_CopyDst,
                                 fmt::format("making a readback buffer of {} bytes", bytes)));
+  answer_.reset(new Answer);
   return {};
 }
 
 void Readback::request(Device& device, std::uint64_t bytes) {
   bytes_ = bytes;
-  answer_.store(0, std::memory_order_release);
+  answer_->status.store(0, std::memory_order_release);
+  answer_->owners.fetch_add(1);
   WGPUBufferMapCallbackInfo info{};
   info.mode = WGPUCallbackMode_AllowProcessEvents;
-  info.userdata1 = &answer_;
+  info.userdata1 = answer_.get();
   info.callback = [](WGPUMapAsyncStatus status, WGPUStringView, void* answer, void*) {
     // Any thread may run this. The first load makes it come after request(), to those who do not see wgpu's own locks.
-    auto& to = *static_cast<std::atomic<std::uint32_t>*>(answer);
-    if (to.load(std::memory_order_acquire) == 0) to.store(status, std::memory_order_release);
+    auto& to = *static_cast<Answer*>(answer);
+    if (to.status.load(std::memory_order_acquire) == 0) to.status.store(status, std::memory_order_release);
+    to.drop();
   };
   device.call().BufferMapAsync(buffer_.get(), WGPUMapMode_Read, 0, bytes, info);
 }
@@ -29,12 +32,12 @@ void Readback::request(Device& device, std::uint64_t bytes) {
 Result<std::span<const std::byte>> Readback::wait(Device& device, Submission submission) {
   device.wait(submission);
   // Another thread may have polled, and may be about to run the callback.
-  while (answer_.load(std::memory_order_acquire) == 0) {
+  while (answer_->status.load(std::memory_order_acquire) == 0) {
     TRY(device.check());
     std::this_thread::yield();
     device.engine().run_callbacks(device.handle());
   }
-  if (answer_.load(std::memory_order_relaxed) != WGPUMapAsyncStatus_Success) {
+  if (answer_->status.load(std::memory_order_relaxed) != WGPUMapAsyncStatus_Success) {
     TRY(device.check());
     return fail(ErrorCode::gpu, "reading {} bytes back from {} failed", bytes_, device.profile().name);
   }

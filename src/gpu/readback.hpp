@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 
 #include "gpu/device.hpp"
 
@@ -19,10 +20,22 @@ class Readback {
   void release(Device& device);
 
  private:
+  /// What the map callback writes. A call that failed may leave a callback behind that comes when this is gone, so the
+  /// two of them own it.
+  struct Answer {
+    std::atomic<std::uint32_t> status = 0;  ///< 0 until the callback ran, on any thread that polls the device
+    std::atomic<std::uint32_t> owners = 1;
+    void drop() {
+      if (owners.fetch_sub(1) == 1) delete this;
+    }
+  };
+  struct Drop {
+    void operator()(Answer* answer) const { answer->drop(); }
+  };
+
   Buffer buffer_;
   std::uint64_t bytes_ = 0;
-  /// 0 until the map callback ran, which may be on any thread that polls the device.
-  std::atomic<std::uint32_t> answer_ = 0;
+  std::unique_ptr<Answer, Drop> answer_;
 };
 
 }  // namespace nibble::gpu

@@ -22,8 +22,8 @@ Ids positions(std::span<const MethodValue> values) {
 /// A caller who passes two arrays for one value would see one of them ignored.
 Status check_inputs(const Container& container, const Ids& places) {
   for (std::size_t i = 0; i < container.inputs.size(); ++i) {
-    if (const auto last = places.at(container.inputs[i].id); last != i) {
-      return fail(ErrorCode::invalid_program, "input {} of method '{}' is the same value as its input {}", last,
+    if (const auto last = places.find(container.inputs[i].id); last->second != i) {
+      return fail(ErrorCode::invalid_program, "input {} of method '{}' is the same value as its input {}", last->second,
                   container.method, i);
     }
   }
@@ -129,9 +129,8 @@ Result<Program> join(Container container, Graph graph) {
     TRY(check_agreement(arguments[i].host, graph, graph.inputs[i], what, true));
     const auto input = inputs.find(arguments[i].id);
     if (input == inputs.end()) {
-      if (results.contains(arguments[i].id)) {
-        return fail(ErrorCode::unsupported, "output {} of the delegate overwrites its {}", results.at(arguments[i].id),
-                    what);
+      if (const auto result = results.find(arguments[i].id); result != results.end()) {
+        return fail(ErrorCode::unsupported, "output {} of the delegate overwrites its {}", result->second, what);
       }
       if (become_constant(graph, graph.inputs[i], arguments[i])) continue;
       return fail(ErrorCode::unsupported,
