@@ -76,19 +76,19 @@ fn beats(a: i32, b: i32) -> bool {
 //! uses: floats, known_nan
 const WORST = -0x800000i;
 fn beats(a: f32, b: f32) -> bool {
-  return !is_nan(b) && (is_nan(a) || a > b);
+  return !is_nan_one(b) && (is_nan_one(a) || a > b);
 }
 
 //! module: min_of_floats
 //! uses: floats, known_nan
 const WORST = 0x7f800000i;
 fn beats(a: f32, b: f32) -> bool {
-  return !is_nan(b) && (is_nan(a) || a < b);
+  return !is_nan_one(b) && (is_nan_one(a) || a < b);
 }
 
 // By its bits: compilers may take comparisons to be between numbers.
 //! module: known_nan
-fn is_nan(x: f32) -> bool {
+fn is_nan_one(x: f32) -> bool {
   return (bitcast<u32>(x) & 0x7fffffffu) > 0x7f800000u;
 }
 

@@ -73,7 +73,10 @@ Status rows(Lowering& op, const RowsOp& rows, const Tensor& self, Lines& lines, 
   Kernel kernel{.shader = is_split ? wgsl::rows_apply : *variant.shader,
                 .bind = {op.write("result", out).lanes(form == line ? 1 : 4)},
                 .params = params,
-                .threads = is_split ? quads_of(out.shape) : params.lines,
+                // Lines of no elements have no results.
+                .threads = is_split            ? quads_of(out.shape)
+                           : params.width == 0 ? 0
+                                               : params.lines,
                 .slots = rows.slots};
   kernel.slots.push_back({"fold", *rows.fold.shader});
   if (is_at_once && rows.terms != nullptr) {

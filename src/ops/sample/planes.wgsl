@@ -29,6 +29,6 @@ fn quad_at(i: u32, size: vec2<u32>, planes: u32) -> Quad {
 
 // By its bits: compilers may take comparisons to be between numbers.
 //! module: nan_quads
-fn is_nan(v: vec4<f32>) -> vec4<bool> {
+fn nan_quads(v: vec4<f32>) -> vec4<bool> {
   return (bitcast<vec4<u32>>(v) & vec4<u32>(0x7fffffffu)) > vec4<u32>(0x7f800000u);
 }

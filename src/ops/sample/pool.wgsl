@@ -94,7 +94,7 @@ fn take(v: vec4<f32>, at: vec4<i32>, is_inside: vec4<bool>) {
 //! module: pool_max
 //! uses: nan_quads
 fn take(v: vec4<f32>, at: vec4<i32>, is_inside: vec4<bool>) {
-  let wins = is_inside & ((place < vec4<i32>()) | is_nan(v) | ((v > folded) & !is_nan(folded)));
+  let wins = is_inside & ((place < vec4<i32>()) | nan_quads(v) | ((v > folded) & !nan_quads(folded)));
   folded = select(folded, v, wins);
   place = select(place, at, wins);
 }

@@ -89,7 +89,7 @@ fn padded(p: vec4<f32>, axis: u32) -> vec4<f32> {
 
 //! module: border_padding
 fn padded(p: vec4<f32>, axis: u32) -> vec4<f32> {
-  return select(clamp(p, vec4<f32>(), vec4<f32>(f32(params.image[axis]) - 1.0)), vec4<f32>(), is_nan(p));
+  return select(clamp(p, vec4<f32>(), vec4<f32>(f32(params.image[axis]) - 1.0)), vec4<f32>(), nan_quads(p));
 }
 
 //! module: reflected_padding
