@@ -135,7 +135,7 @@ void load_plain(const std::string& path, const Device& device) {
         const auto got = ::read(file, chunk.data(), std::min<std::uint64_t>(chunk.size(), bytes - at));
         if (got <= 0) die("cannot read " + path);
         gpu.call().QueueWriteBuffer(gpu.queue(), buffers.back().get(), at, chunk.data(), static_cast<std::size_t>(got));
-        gpu.wait(gpu.engine().submit(gpu.queue(), {}));
+        gpu.wait(gpu.submit_writes());
         at += static_cast<std::uint64_t>(got);
       }
       left -= bytes;

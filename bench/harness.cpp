@@ -120,29 +120,26 @@ void RawDispatch::encode(WGPUCommandEncoder encoder) const {
 }
 
 void RawDispatch::run() const {
-  const auto& w = device_.call();
-  const gpu::CommandEncoder encoder(device_.engine(), w.DeviceCreateCommandEncoder(device_.handle(), nullptr));
+  const gpu::CommandEncoder encoder = device_.make_encoder();
   encode(encoder.get());
-  const gpu::CommandBuffer commands(device_.engine(), w.CommandEncoderFinish(encoder.get(), nullptr));
-  device_.wait(device_.engine().submit(device_.queue(), {{commands.get()}}));
+  const gpu::CommandBuffer commands = device_.finish(encoder);
+  device_.wait(device_.submit(commands));
 }
 
 void run_in_order(gpu::Device& device, const std::deque<RawDispatch>& dispatches) {
-  const auto& w = device.call();
-  const gpu::CommandEncoder encoder(device.engine(), w.DeviceCreateCommandEncoder(device.handle(), nullptr));
+  const gpu::CommandEncoder encoder = device.make_encoder();
   for (const auto& d : dispatches) d.encode(encoder.get());
-  const gpu::CommandBuffer commands(device.engine(), w.CommandEncoderFinish(encoder.get(), nullptr));
-  device.wait(device.engine().submit(device.queue(), {{commands.get()}}));
+  const gpu::CommandBuffer commands = device.finish(encoder);
+  device.wait(device.submit(commands));
 }
 
 void RawDispatch::run_and_read(std::size_t index, std::uint64_t bytes, std::byte* to) {
-  const auto& w = device_.call();
   if (readback_.buffer() == nullptr) must(readback_.make(device_, bytes));
-  const gpu::CommandEncoder encoder(device_.engine(), w.DeviceCreateCommandEncoder(device_.handle(), nullptr));
+  const gpu::CommandEncoder encoder = device_.make_encoder();
   encode(encoder.get());
-  w.CommandEncoderCopyBufferToBuffer(encoder.get(), buffers_[index], 0, readback_.buffer(), 0, bytes);
-  const gpu::CommandBuffer commands(device_.engine(), w.CommandEncoderFinish(encoder.get(), nullptr));
-  const auto submission = device_.engine().submit(device_.queue(), {{commands.get()}});
+  device_.call().CommandEncoderCopyBufferToBuffer(encoder.get(), buffers_[index], 0, readback_.buffer(), 0, bytes);
+  const gpu::CommandBuffer commands = device_.finish(encoder);
+  const auto submission = device_.submit(commands);
   readback_.request(device_, bytes);
   const auto data = must(readback_.wait(device_, submission));
   std::ranges::copy(data, to);

@@ -5,7 +5,7 @@ import ctypes
 import importlib.util
 import os
 import warnings
-from ctypes import CFUNCTYPE, POINTER, c_bool, c_char_p, c_size_t, c_void_p
+from ctypes import CFUNCTYPE, POINTER, c_bool, c_char_p, c_int, c_size_t, c_void_p
 from pathlib import Path
 
 Provider = CFUNCTYPE(None)
@@ -38,6 +38,13 @@ def open_library(path: Path, functions: dict[str, tuple]) -> ctypes.CDLL:
     library.nibble_set_wgpu_provider(provide)
     library.keeps = provide
     return library
+
+
+def run_main(path: Path, function: str, words: list[str]) -> int:
+    """Calls a library's main function, `int(int argc, char** argv)`, with these words."""
+    argv = (c_char_p * (len(words) + 1))(*map(os.fsencode, words), None)
+    library = open_library(path, {function: (c_int, [c_int, POINTER(c_char_p)])})
+    return getattr(library, function)(len(words), argv)
 
 
 def _wgpu_library() -> Path | None:

@@ -116,13 +116,12 @@ Status each_engine(std::string_view given, Use&& use) {
   return is_any_here ? Status() : missing;
 }
 
-/// What the engines say of why there is no adapter.
+/// What the engines that were asked say of why there is no adapter.
 std::string last_logs() {
   std::string text;
-  for (const auto& name : engine_names()) {
-    if (const auto one = engine(name); one && !(*one)->last_log().empty()) {
-      text += fmt::format("{}{} says: {}", text.empty() ? "; " : ", ", name, one_line((*one)->last_log()));
-    }
+  for (auto* one : loaded_engines()) {
+    const auto log = one->last_log();
+    if (!log.empty()) text += fmt::format("{}{} says: {}", text.empty() ? "; " : ", ", one->name(), one_line(log));
   }
   return text;
 }

@@ -269,6 +269,15 @@ std::shared_ptr<const ShaderModule> Device::shader_module(const PipelineDesc& de
   });
 }
 
+CommandEncoder Device::make_encoder() { return {*engine_, call().DeviceCreateCommandEncoder(handle(), nullptr)}; }
+
+CommandBuffer Device::finish(const CommandEncoder& encoder) {
+  return {*engine_, call().CommandEncoderFinish(encoder.get(), nullptr)};
+}
+
+Submission Device::submit(const CommandBuffer& commands) { return engine_->submit(queue(), {{commands.get()}}); }
+Submission Device::submit_writes() { return engine_->submit(queue(), {}); }
+
 void Device::wait(Submission submission) const {
   ++waits_;
   engine_->wait(device_.get(), submission);

@@ -59,7 +59,13 @@ class Device {
   /// How many GPU objects these pipelines consist of.
   std::size_t kept_objects() const;
 
-  /// Waits until the GPU has finished submission `index` and all earlier ones.
+  CommandEncoder make_encoder();
+  CommandBuffer finish(const CommandEncoder& encoder);
+  Submission submit(const CommandBuffer& commands);
+  /// Makes the GPU start with what was written to buffers.
+  Submission submit_writes();
+
+  /// Waits until the GPU has finished a submission and all earlier ones.
   void wait(Submission submission) const;
   /// How often somebody did.
   std::uint64_t waits() const { return waits_; }

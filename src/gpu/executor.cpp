@@ -78,18 +78,18 @@ Status Executor::submit_and_read(std::span<const HostOutput> outputs, Timer* tim
   Submission submission = 0;
   {
     ErrorScope scope(device_, ErrorScope::Catch::validation);
-    CommandEncoder encoder(device_.engine(), device_.call().DeviceCreateCommandEncoder(device_.handle(), nullptr));
+    const CommandEncoder encoder = device_.make_encoder();
     if (fault_seen_)
       device_.call().CommandEncoderClearBuffer(encoder.get(), buffers_.raw[layout_.fault_buffer], 0, WGPU_WHOLE_SIZE);
     if (has_work) dispatcher_->encode(encoder.get(), timer);
     encode_reads(encoder.get());
-    CommandBuffer commands(device_.engine(), device_.call().CommandEncoderFinish(encoder.get(), nullptr));
+    const CommandBuffer commands = device_.finish(encoder);
     if (auto status = scope.close("encoding a call"); !status) {
       prepared_version_ = 0;
       dispatcher_->forget();
       return status;
     }
-    submission = device_.engine().submit(device_.queue(), {{commands.get()}});
+    submission = device_.submit(commands);
     fault_seen_ = false;
     if (read_bytes != 0) readback_.request(device_, read_bytes);
     TRY(scope.settle("submitting a call"));

@@ -55,11 +55,11 @@ Status ModelResources::prepare(std::span<const Dispatch> dispatches, std::span<c
   Submission submission = 0;
   {
     ErrorScope scope(*device_, ErrorScope::Catch::validation);
-    CommandEncoder encoder(device_->engine(), device_->call().DeviceCreateCommandEncoder(device_->handle(), nullptr));
+    const CommandEncoder encoder = device_->make_encoder();
     dispatcher.encode(encoder.get(), nullptr);
-    CommandBuffer commands(device_->engine(), device_->call().CommandEncoderFinish(encoder.get(), nullptr));
+    const CommandBuffer commands = device_->finish(encoder);
     TRY(scope.close("encoding what is computed at load"));
-    submission = device_->engine().submit(device_->queue(), {{commands.get()}});
+    submission = device_->submit(commands);
     TRY(scope.settle("submitting what is computed at load"));
   }
   device_->wait(submission);

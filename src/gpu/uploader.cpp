@@ -85,7 +85,7 @@ class Uploader {
     {
       ErrorScope scope(device_, ErrorScope::Catch::everything);
       TRY(scope.close("uploading constants"));  // nothing may be submitted to a lost device
-      submission = device_.engine().submit(device_.queue(), {});
+      submission = device_.submit_writes();
       TRY(scope.settle("uploading constants"));
     }
     if (wait) device_.wait(submission);

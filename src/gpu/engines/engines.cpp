@@ -194,6 +194,13 @@ void set_dawn_functions(std::vector<std::pair<std::string, void*>> functions) {
   loader().dawn = Names(functions.begin(), functions.end());
 }
 
+std::vector<Engine*> loaded_engines() {
+  std::lock_guard guard(loader().mutex);
+  std::vector<Engine*> all;
+  for (const auto& [name, one] : loader().loaded) all.push_back(one.get());
+  return all;
+}
+
 void set_dawn_provider(void (*provide)()) { loader().provide_dawn = provide; }
 
 Result<Engine*> engine(std::string_view name) {

@@ -21,6 +21,9 @@ void set_dawn_provider(void (*provide)());
 /// Loads an engine, once; it lives until the process ends. A failed attempt may be repeated.
 Result<Engine*> engine(std::string_view name);
 
+/// Those that are loaded.
+std::vector<Engine*> loaded_engines();
+
 /// The name that the caller gave, or that of $NIBBLE_ENGINE, or "" for any. An unknown one is an error.
 Result<std::string_view> chosen_engine(std::string_view given);
 
