@@ -16,7 +16,7 @@ def main() -> int:
     # As in a program without Python.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-    return engines.run_main(package / "lib" / "libnibble_command.so", "nibble_main", sys.argv)
+    return engines.main_of(package / "lib" / "libnibble_command.so", "nibble_main")(sys.argv)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Checks what the rooms of src/ may include and call: check_rooms.py BUILD_FOLDER.
 
-The includes are checked twice: by reading the sources, and by trying to compile forbidden ones with each room's own
-flags, which shows that the compiler would refuse them too. What the build lets each room see must be what the table in
+The includes are checked twice: by reading the sources, and by asking the compiler, with each room's own flags, which of
+the forbidden ones it finds. What the build lets each room see must be what the table in
 docs/design.md says. And a row of an op must not compile with another number of names than its function has parameters.
 """
 
@@ -59,36 +59,33 @@ def room_flags(commands: list[dict], room: str) -> tuple[list[str], str]:
     raise SystemExit(f"check_rooms: no source of the room '{room}' is in compile_commands.json")
 
 
-def compiles(flags: list[str], folder: str, line: str) -> bool:
-    command = [*flags, "-fsyntax-only", "-x", "c++", "-"]
-    return subprocess.run(command, cwd=folder, input=line + "\n", text=True, capture_output=True).returncode == 0
+def sees(flags: list[str], folder: str, headers: list[str]) -> set[str]:
+    """Which of these headers the compiler would find."""
+    lines = [f"#if __has_include(<{header}>)\n{header}\n#endif" for header in headers]
+    command = [*flags, "-E", "-P", "-x", "c++", "-"]
+    return set(subprocess.check_output(command, cwd=folder, input="\n".join(lines), text=True).split())
 
 
 def try_includes(root: Path, build: Path) -> list[str]:
-    """One complaint per forbidden include that a room's flags accept."""
+    """One complaint per forbidden header that a room's flags find."""
     commands = json.loads((build / "compile_commands.json").read_text())
+    gpu = [f"gpu/{path.name}" for path in sorted((root / "src" / "gpu").glob("*.hpp"))]
     complaints = []
-    for room in PURE_ROOMS:
-        flags, folder = room_flags(commands, room)
-        # Without this one, a room whose flags are broken would pass for the wrong reason.
-        if not compiles(flags, folder, '#include "graph/graph.hpp"'):
-            complaints.append(f"room '{room}': graph/graph.hpp does not compile with its flags")
-        headers = [f"gpu/{path.name}" for path in sorted((root / "src" / "gpu").glob("*.hpp"))[:1]]
-        complaints += [
-            f"room '{room}': #include <{header}> compiles, but must not"
-            for header in (*FORBIDDEN_HEADERS, *headers)
-            if compiles(flags, folder, f"#include <{header}>")
-        ]
     for room in BELOW_API:
-        flags, folder = room_flags(commands, room)
-        if not compiles(flags, folder, '#include "nibble/types.hpp"'):
-            complaints.append(f"room '{room}': nibble/types.hpp does not compile with its flags")
+        forbidden = [*API_HEADERS, *([*FORBIDDEN_HEADERS, *gpu] if room in PURE_ROOMS else [])]
+        # Without these, a room whose flags are broken would pass for the wrong reason.
+        needed = ["graph/graph.hpp", "nibble/types.hpp"]
+        found = sees(*room_flags(commands, room), [*needed, *forbidden])
+        complaints += [f"room '{room}': its flags do not find {header}" for header in needed if header not in found]
         complaints += [
-            f"room '{room}': #include <{header}> compiles, but it belongs to the API on top"
-            for header in API_HEADERS
-            if compiles(flags, folder, f"#include <{header}>")
+            f"room '{room}': its flags find {header}, but must not" for header in forbidden if header in found
         ]
     return complaints
+
+
+def compiles(flags: list[str], folder: str, text: str) -> bool:
+    command = [*flags, "-fsyntax-only", "-x", "c++", "-"]
+    return subprocess.run(command, cwd=folder, input=text, text=True, capture_output=True).returncode == 0
 
 
 # A row of an op's table.

@@ -5,6 +5,7 @@ import ctypes
 import importlib.util
 import os
 import warnings
+from collections.abc import Callable
 from ctypes import CFUNCTYPE, POINTER, c_bool, c_char_p, c_int, c_size_t, c_void_p
 from pathlib import Path
 
@@ -40,11 +41,15 @@ def open_library(path: Path, functions: dict[str, tuple]) -> ctypes.CDLL:
     return library
 
 
-def run_main(path: Path, function: str, words: list[str]) -> int:
-    """Calls a library's main function, `int(int argc, char** argv)`, with these words."""
-    argv = (c_char_p * (len(words) + 1))(*map(os.fsencode, words), None)
-    library = open_library(path, {function: (c_int, [c_int, POINTER(c_char_p)])})
-    return getattr(library, function)(len(words), argv)
+def main_of(path: Path, name: str) -> Callable[[list[str]], int]:
+    """A library's main function, `int(int argc, char** argv)`, to be called with a list of words."""
+    library = open_library(path, {name: (c_int, [c_int, POINTER(c_char_p)])})
+
+    def main(words: list[str]) -> int:
+        argv = (c_char_p * (len(words) + 1))(*map(os.fsencode, words), None)
+        return getattr(library, name)(len(words), argv)
+
+    return main
 
 
 def _wgpu_library() -> Path | None:

@@ -5,6 +5,7 @@ import functools
 import operator
 import os
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,19 +73,21 @@ def export(
     if path is not None and not os.access(Path(path).parent, os.W_OK):
         raise NibbleError(f"'{path}' cannot be written: its folder is missing or read-only", "io")
     _keep_fusion_patterns()
-    exported = torch.export.export(module.eval(), tuple(example_inputs), dynamic_shapes=dynamic_shapes)
-    options = dict(compile_options or {})
-    keeps_state = "alias_buffer_mutations" not in options and _changes_buffers(exported)
-    if keeps_state:
-        options["alias_buffer_mutations"] = True
-    partitioner = Partitioner(options)
-    edge = to_edge_transform_and_lower(exported, partitioner=[partitioner], constant_methods=constant_methods)
-    if keeps_state:
-        _check_order_of_state(edge.exported_program().graph_module)
-    outside = _not_delegated(edge.exported_program().graph, partitioner.outside)
-    if outside:
-        warnings.warn(f"not delegated: {'; '.join(outside)}", stacklevel=2)
-    result = Exported(edge.to_executorch(), outside)
+    examples = torch.utils._pytree.tree_map_only(torch.Tensor, torch.Tensor.contiguous, tuple(example_inputs))
+    with _in_plain_order(module):
+        exported = torch.export.export(module.eval(), examples, dynamic_shapes=dynamic_shapes)
+        options = dict(compile_options or {})
+        keeps_state = "alias_buffer_mutations" not in options and _changes_buffers(exported)
+        if keeps_state:
+            options["alias_buffer_mutations"] = True
+        partitioner = Partitioner(options)
+        edge = to_edge_transform_and_lower(exported, partitioner=[partitioner], constant_methods=constant_methods)
+        if keeps_state:
+            _check_order_of_state(edge.exported_program().graph_module)
+        outside = _not_delegated(edge.exported_program().graph, partitioner.outside)
+        if outside:
+            warnings.warn(f"not delegated: {'; '.join(outside)}", stacklevel=2)
+        result = Exported(edge.to_executorch(), outside)
     if path is not None:
         result.save(path)
     return result
@@ -150,6 +153,20 @@ def _keep_fusion_patterns() -> None:
     for entry in fusable_patterns.values():
         if entry.get_graphs_fn:
             entry.get_graphs_fn = functools.cache(entry.get_graphs_fn)
+
+
+@contextlib.contextmanager
+def _in_plain_order(module: "torch.nn.Module") -> Iterator[None]:
+    """Weights in another order of memory (channels last) would give outputs that order, which programs do not have."""
+    others = [tensor for tensor in [*module.parameters(), *module.buffers()] if not tensor.is_contiguous()]
+    stored = [tensor.data for tensor in others]
+    try:
+        for tensor in others:
+            tensor.data = tensor.data.contiguous()
+        yield
+    finally:
+        for tensor, data in zip(others, stored, strict=True):
+            tensor.data = data
 
 
 def _changes_buffers(exported: "torch.export.ExportedProgram") -> bool:

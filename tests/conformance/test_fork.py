@@ -107,6 +107,7 @@ assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 7
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.host
 def test_executorch_s_methods_fail_in_the_child(program):
     code = """
 import os, signal, sys, torch, nibble

@@ -4,6 +4,8 @@ import pytest
 
 from conformance.cases import CASES
 
+pytestmark = pytest.mark.host
+
 
 @pytest.mark.parametrize("name", CASES)
 def test_torch_and_numpy_agree(name, program):

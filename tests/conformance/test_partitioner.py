@@ -5,6 +5,7 @@ import subprocess
 import warnings
 
 import executorch.backends.vulkan.partitioner.vulkan_partitioner as stock
+import pytest
 import torch
 from executorch.exir import to_edge_transform_and_lower
 
@@ -13,6 +14,8 @@ from conformance.case import Function, as_arrays
 from conformance.programs import OnNibble, check_results
 from conformance.test_registry import COMMAND
 from nibble._native import lib
+
+pytestmark = pytest.mark.host
 
 Dim = torch.export.Dim
 attend = torch.nn.functional.scaled_dot_product_attention
@@ -166,3 +169,12 @@ def test_stock_partitioner_is_left_as_it_is():
     edge = to_edge_transform_and_lower(exported, partitioner=[stock.VulkanPartitioner()])
     (plan,) = edge.to_executorch().executorch_program.execution_plan
     assert [operator.name for operator in plan.operators] == ["aten::maximum"]
+
+
+def test_examples_and_weights_may_be_in_another_order_of_memory(tmp_path):
+    module = torch.nn.Sequential(torch.nn.Conv2d(3, 5, 3), torch.nn.ReLU()).eval()
+    (picture,) = tensors((2, 3, 8, 9))
+    wanted = module(picture).detach()
+    module.to(memory_format=torch.channels_last)
+    export(module, (picture.to(memory_format=torch.channels_last),), tmp_path / "model.pte")
+    check(lambda _: wanted, tmp_path / "model.pte", (picture,))

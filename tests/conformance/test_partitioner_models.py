@@ -1,9 +1,12 @@
 """Whole networks through nibble.export: each comes out as one delegate and gives what torch gives."""
 
+import pytest
 import torch
 from torch import nn
 
 from conformance.test_partitioner import Dim, attend, check, export, tensors
+
+pytestmark = pytest.mark.host
 
 WIDTH, HEADS, VOCABULARY = 24, 3, 50
 

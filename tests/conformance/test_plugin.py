@@ -61,11 +61,13 @@ def test_backend_is_registered_and_available():
     ],
     ids=["before", "after", "twice"],
 )
+@pytest.mark.host
 def test_nibble_may_be_imported_before_or_after_executorch_or_twice(order, program):
     done = python(order + USE_PROGRAM, program("q4_dynamic_length").folder)
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.host
 def test_backend_that_somebody_else_registered_stays(tmp_path):
     other = shutil.copy(_native.LIBRARY_DIR / "libnibble_executorch.so", tmp_path / "other.so")
     code = """
@@ -83,6 +85,7 @@ assert isinstance(nibble.devices(), list)
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.host
 def test_without_executorch_nibble_works_alone(program):
     exported = program("q4_dynamic_length")
     code = """
@@ -102,6 +105,7 @@ assert nibble.load(sys.argv[1])([[1, 2]]).shape[:2] == (1, 2)
     [(NO_ADAPTER, "there is no GPU adapter"), (NO_WGPU, "wgpu-native could not be loaded")],
     ids=["no_adapter", "no_wgpu"],
 )
+@pytest.mark.host
 def test_without_a_gpu_loading_fails_cleanly(variables, sentence, program):
     code = """
 import sys, nibble

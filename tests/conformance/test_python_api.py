@@ -9,6 +9,8 @@ import nibble
 from conformance.programs import OnExecutorch
 from conformance.test_plugin import python
 
+pytestmark = pytest.mark.host
+
 
 def test_runs_a_program_without_torch(program):
     exported = program("q4_dynamic_length")

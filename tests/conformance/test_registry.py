@@ -7,11 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 from executorch.backends.vulkan.op_registry import vulkan_supported_ops
 from executorch.extension.llm.custom_ops import custom_ops  # noqa: F401  (registers llama)
 
 from support.missing import MISSING
+
+pytestmark = pytest.mark.host
 
 COMMAND = os.environ.get("NIBBLE_COMMAND") or shutil.which("nibble", path=str(Path(sys.executable).parent))
 

@@ -13,7 +13,7 @@ def main() -> int:
     engines = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(engines)
     os.environ["NIBBLE_ENGINE"] = "dawn"
-    return engines.run_main(Path(sys.argv[1]), "nibble_device_tests", sys.argv[1:])
+    return engines.main_of(Path(sys.argv[1]), "nibble_device_tests")(sys.argv[1:])
 
 
 if __name__ == "__main__":

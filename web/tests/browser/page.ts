@@ -5,7 +5,7 @@ import { open } from "../../src/device.js";
 import type * as Nibble from "../../src/index.js";
 import { type Case, type Environment, fetchJson, runCase, runSentence, type Sentence } from "../support/cases.js";
 import { checks } from "../support/checks.js";
-import { compileAll } from "../support/kernels.js";
+import { compile, useAll } from "../support/kernels.js";
 
 const base = self.location.origin;
 // As a variable, so that it is not bundled: what is published is what is tested.
@@ -33,7 +33,7 @@ const calls = {
   kernels: async (): Promise<number> => {
     const own = await open();
     const kernels = await fetchJson<Pipeline[]>(`${base}/files/web/kernels.json`);
-    const compiled = await compileAll(own, kernels);
+    const compiled = await useAll(own, kernels, compile);
     own.destroy();
     return compiled;
   },

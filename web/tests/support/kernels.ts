@@ -65,10 +65,21 @@ export async function collect(
   }
 }
 
-/** Compiles kernels, but for those that need what the device lacks; gives how many. */
-export async function compileAll(device: Device, kernels: readonly Pipeline[]): Promise<number> {
+type Use = (device: GpuDevice, kernel: Pipeline) => Promise<unknown>;
+
+/** Reads and checks a kernel's text, which takes a fraction of compiling it. */
+export const check: Use = async (device, { label, wgsl }) => {
+  const { messages } = await device.handle.createShaderModule({ label, code: wgsl }).getCompilationInfo();
+  const wrong = messages.find(({ type }) => type === "error");
+  if (wrong) throw new Error(`${label}, line ${wrong.lineNum}: ${wrong.message}`);
+};
+
+export const compile: Use = (device, kernel) => device.pipeline(kernel);
+
+/** Does this with all kernels but for those that need what the device lacks; gives how many. */
+export async function useAll(device: Device, kernels: readonly Pipeline[], use: Use): Promise<number> {
   if (!(device instanceof GpuDevice)) throw new Error("this device was opened by another copy of the package");
   const possible = kernels.filter(({ wgsl }) => device.features.has("shader-f16") || !wgsl.includes("enable f16;"));
-  await Promise.all(possible.map((kernel) => device.pipeline(kernel)));
+  await Promise.all(possible.map((kernel) => use(device, kernel)));
   return possible.length;
 }

@@ -14,6 +14,8 @@ function findRoot(): string {
 export const root = findRoot();
 export const programs = process.env.NIBBLE_PROGRAMS ?? join(root, "build", "programs");
 export const cases = process.env.NIBBLE_WEB_CASES ?? join(root, "build", "web", "cases");
+/** Whether everything is wanted, and not the selection of every day. */
+export const isFull = Boolean(process.env.NIBBLE_TEST_FULL);
 export const models = process.env.NIBBLE_MODELS ?? join(root, "build", "models");
 
 export function makeServer(): TestServer {
