@@ -12,6 +12,14 @@
 
 namespace nibble::test {
 
+/// So many nodes fit a file of a few megabytes: the work must not grow with their square. Fewer under a sanitizer,
+/// which takes ten times as long.
+#ifdef __has_feature
+inline constexpr std::size_t kVeryManyNodes = __has_feature(address_sanitizer) ? 20000 : 100000;
+#else
+inline constexpr std::size_t kVeryManyNodes = 100000;
+#endif
+
 /// An op that changes its argument.
 inline Status write_in_place(Lowering&, const State&, Out&) { return {}; }
 inline constexpr Op kWrite = op<write_in_place>("test.write", "x -> out");
