@@ -41,10 +41,9 @@ class OnNibble:
 PASSED: set[str] = set()
 
 OPENERS = {"executorch": OnExecutorch, "nibble": OnNibble}
-ROUTES = tuple(OPENERS)
 # They differ in what the host does, not on the device. So every day the slower adapter runs cases on one of them.
 IS_QUICK = os.environ.get("NIBBLE_TEST_ADAPTER") == "swiftshader" and not os.environ.get("NIBBLE_TEST_FULL")
-CASE_ROUTES = ("nibble",) if IS_QUICK else ROUTES
+ROUTES = ("nibble",) if IS_QUICK else tuple(OPENERS)
 
 
 def check_results(results, expected, rtol: float, atol: float, what: str) -> None:
@@ -118,7 +117,7 @@ def every_route(cases: list[Case]) -> pytest.MarkDecorator:
             pytest.param(case.name, route, id=f"{case.name}-{route}")
             for case in cases
             for route in (
-                *(CASE_ROUTES if not case.outside else ROUTES[:1]),
+                *(ROUTES if not case.outside else ["executorch"]),
                 *(["sharded"] if case.shard_bytes else []),
             )
         ],

@@ -43,6 +43,7 @@ def test_built_program_gives_what_numpy_gives(name, route, tmp_path):
 
 
 @pytest.mark.parametrize("name", [case.name for case in passes_cases.ALL])
+@pytest.mark.host
 def test_joined_ops_give_the_same_as_single_ones(name, program):
     exported = program(name)
     joined, single = (
@@ -88,6 +89,7 @@ def test_pass_saves_dispatches(name, opened):
 
 
 @pytest.mark.parametrize("name", PASSES)
+@pytest.mark.host
 def test_results_are_the_same_without_a_pass(name, opened):
     path, calls = opened(PASSES[name][0])
     with_all, without = nibble.load(path), nibble.load(path, without_passes=[name])

@@ -8,6 +8,8 @@ import pytest
 import nibble
 from conformance.cases import CASES
 
+pytestmark = pytest.mark.host
+
 CALLS = 12
 
 
