@@ -1,0 +1,160 @@
+"""Fails every call of the GPU's driver, one at a time: sweep.py [--sample] [--only FUNCTION] [--jobs N].
+
+A process for each fault opens a device, loads a program and runs it while one call of the driver fails. Nothing may end
+the process, hang, give a wrong number or leak; an error is one sentence, the objects of a device that failed answer
+every call with one, and the next device works. The driver is that of $VK_ICD_FILENAMES, the engine that of
+$NIBBLE_ENGINE. wgpu-native may abort in the functions of MAY_ABORT, which are those that SECURITY.md names.
+"""
+
+import argparse
+import collections
+import json
+import os
+import select
+import signal
+import sys
+import tempfile
+import time
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from faults import RESULTS, Fault, Trial, Wrong, make_program, names, use_driver
+
+MAY_ABORT = {
+    "dawn": frozenset(),
+    "wgpu": frozenset(),
+}
+# A fault that takes longer hangs. The whole takes a second on an idle machine.
+SECONDS = 120
+# Where a function is called more often, that many calls of it fail, the first ones and some of the later.
+MOST_CALLS = 12
+
+
+@dataclass
+class Child:
+    """A process that tries one fault."""
+
+    fault: Fault | None
+    pid: int
+    pipe: int
+    stderr: IO[bytes]
+    since: float
+    text: bytes = b""
+
+
+def start(trial: Trial, fault: Fault | None) -> Child:
+    reader, writer = os.pipe()
+    stderr = tempfile.TemporaryFile()
+    sys.stdout.flush()
+    if pid := os.fork():
+        os.close(writer)
+        return Child(fault, pid, reader, stderr, time.monotonic())
+    os.dup2(stderr.fileno(), 2)
+    try:
+        answer = trial.run_all(fault)
+    except Wrong as error:
+        answer = {"outcome": f"WRONG: {error}"}
+    except BaseException:
+        answer = {"outcome": f"WRONG: {traceback.format_exc()}"}
+    with os.fdopen(writer, "w") as out:
+        json.dump(answer, out)
+    sys.exit(0)  # not _exit(): what engines do at the end is tried too
+
+
+def finish(child: Child, is_late: bool) -> dict:
+    """What came of it, as Trial.run_all() says it, or how the process ended."""
+    if is_late:
+        os.kill(child.pid, signal.SIGKILL)
+    code = os.waitstatus_to_exitcode(os.waitpid(child.pid, 0)[1])
+    os.close(child.pipe)
+    child.stderr.seek(0)
+    said = child.stderr.read().decode(errors="replace").strip()
+    child.stderr.close()
+    if is_late:
+        return {"outcome": f"WRONG: no end in {SECONDS} s"}
+    if code == -signal.SIGABRT and "panicked at" in said:
+        return {"outcome": "abort", "said": said}
+    if code != 0:
+        return {"outcome": f"WRONG: ended with {code}: {said[-2000:]}"}
+    return json.loads(child.text)
+
+
+def run_children(trial: Trial, faults: list[Fault | None], jobs: int):
+    """Yields each fault with what came of it."""
+    waiting, running = collections.deque(faults), []
+    while waiting or running:
+        while waiting and len(running) < jobs:
+            running.append(start(trial, waiting.popleft()))
+        ready = select.select([child.pipe for child in running], [], [], 1)[0]
+        for child in list(running):
+            is_late = time.monotonic() - child.since > SECONDS
+            if child.pipe in ready:
+                data = os.read(child.pipe, 1 << 16)
+                child.text += data
+            if is_late or (child.pipe in ready and not data):
+                running.remove(child)
+                yield child.fault, finish(child, is_late)
+
+
+def some(count: int) -> list[int]:
+    """Numbers from 1 to count, all or MOST_CALLS of them."""
+    if count <= MOST_CALLS:
+        return list(range(1, count + 1))
+    first = MOST_CALLS // 2
+    return [*range(1, first + 1), *(first + (count - first) * i // (MOST_CALLS - first) for i in range(1, first + 1))]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--sample", action="store_true", help="a dozen faults")
+    parser.add_argument("--only", action="append", help="this function alone")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--json", help="all that came of all faults, into this file")
+    options = parser.parse_args()
+    engine = os.environ["NIBBLE_ENGINE"]
+    driver = use_driver(os.environ["VK_ICD_FILENAMES"])
+    trial = Trial(driver, make_program())
+
+    ((_, clean),) = run_children(trial, [None], 1)
+    if clean["outcome"] != "not reached":
+        print(f"without a fault: {clean}")
+        return 1
+    faults = [
+        Fault(function, call, result)
+        for function in options.only or names(driver)
+        for call in some(clean["calls"][function])
+        for result in RESULTS
+    ]
+    if options.sample:
+        faults = faults[:: max(1, len(faults) // 12)]
+    table, wrong, all_of_it = collections.defaultdict(collections.Counter), [], []
+    for fault, answer in run_children(trial, faults, options.jobs):
+        what = answer["outcome"]
+        kept = {key: (answer.get(key), clean[key]) for key in ("live_objects", "devices", "memories") if key in answer}
+        leaks = [f"{key}: {now} instead of {before}" for key, (now, before) in kept.items() if now != before]
+        if leaks:
+            what = f"WRONG: left behind {', '.join(leaks)} after {answer['errors']}"
+        if what == "abort" and fault.function not in MAY_ABORT[engine]:
+            what = f"WRONG: aborted: {answer['said'][-2000:]}"
+        if what.startswith("WRONG"):
+            wrong.append(f"{fault}: {what}")
+        table[fault.function, fault.result][what.split(":")[0]] += 1
+        all_of_it.append({"fault": vars(fault), **answer})
+    for function in names(driver):
+        if not clean["calls"][function]:
+            print(f"{function:32}never called")
+        for result in RESULTS:
+            if counts := table.get((function, result)):
+                print(f"{function:32}{result:22}" + ", ".join(f"{n} {what}" for what, n in sorted(counts.items())))
+    print(*wrong, sep="\n")
+    total = sum(table.values(), collections.Counter())
+    print(f"{total.total()} faults on {engine}: " + ", ".join(f"{n} {what}" for what, n in sorted(total.items())))
+    if options.json:
+        Path(options.json).write_text(json.dumps(all_of_it, indent=1))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
