@@ -10,6 +10,7 @@ import argparse
 import collections
 import json
 import os
+import re
 import select
 import signal
 import sys
@@ -28,8 +29,6 @@ MAY_ABORT = {
 }
 # A fault that takes longer hangs. The whole takes a second on an idle machine.
 SECONDS = 120
-# Where a function is called more often, that many calls of it fail, the first ones and some of the later.
-MOST_CALLS = 12
 
 
 @dataclass
@@ -74,10 +73,10 @@ def finish(child: Child, is_late: bool) -> dict:
     child.stderr.close()
     if is_late:
         return {"outcome": f"WRONG: no end in {SECONDS} s"}
-    if code == -signal.SIGABRT and "panicked at" in said:
-        return {"outcome": "abort", "said": said}
+    if code == -signal.SIGABRT and (panic := re.search(r"panicked at .*\n.*", said)):
+        return {"outcome": "abort", "said": panic[0]}
     if code != 0:
-        return {"outcome": f"WRONG: ended with {code}: {said[-2000:]}"}
+        return {"outcome": f"WRONG: ended with {code}: {said[-500:]}"}
     return json.loads(child.text)
 
 
@@ -98,18 +97,17 @@ def run_children(trial: Trial, faults: list[Fault | None], jobs: int):
                 yield child.fault, finish(child, is_late)
 
 
-def some(count: int) -> list[int]:
-    """Numbers from 1 to count, all or MOST_CALLS of them."""
-    if count <= MOST_CALLS:
-        return list(range(1, count + 1))
-    first = MOST_CALLS // 2
-    return [*range(1, first + 1), *(first + (count - first) * i // (MOST_CALLS - first) for i in range(1, first + 1))]
+def some(count: int, most: int) -> list[int]:
+    """Numbers from 1 to count: all, or at most that many, evenly."""
+    most = min(count, most)
+    return [1 + (count - 1) * i // max(1, most - 1) for i in range(most)]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--sample", action="store_true", help="a dozen faults")
     parser.add_argument("--only", action="append", help="this function alone")
+    parser.add_argument("--calls", type=int, default=8, help="of a function that is called more often, at most so many")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--json", help="all that came of all faults, into this file")
     options = parser.parse_args()
@@ -124,7 +122,7 @@ def main() -> int:
     faults = [
         Fault(function, call, result)
         for function in options.only or names(driver)
-        for call in some(clean["calls"][function])
+        for call in some(clean["calls"][function], options.calls)
         for result in RESULTS
     ]
     if options.sample:
@@ -137,7 +135,7 @@ def main() -> int:
         if leaks:
             what = f"WRONG: left behind {', '.join(leaks)} after {answer['errors']}"
         if what == "abort" and fault.function not in MAY_ABORT[engine]:
-            what = f"WRONG: aborted: {answer['said'][-2000:]}"
+            what = f"WRONG: aborted: {answer['said']}"
         if what.startswith("WRONG"):
             wrong.append(f"{fault}: {what}")
         table[fault.function, fault.result][what.split(":")[0]] += 1
