@@ -270,6 +270,12 @@ NIBBLE_EXPORT Result vk_icdNegotiateLoaderICDInterfaceVersion(std::uint32_t* ver
 /// The i-th function that can fail; null after the last.
 NIBBLE_EXPORT const char* nibble_faults_name(std::size_t i) { return i < kNone ? kWrapped[i].name.data() : nullptr; }
 
+/// Whether Vulkan lets a function say that the device is lost.
+NIBBLE_EXPORT bool nibble_faults_can_lose(const char* name) {
+  const auto place = find_wrapped(name);
+  return place != kNone && (kWrapped[place].lost == Lost::says || place == place_of("vkCreateDevice"));
+}
+
 /// From now on the k-th call of a function fails, once. No name: none does. Lost devices stay lost.
 NIBBLE_EXPORT bool nibble_faults_set(const char* name, std::uint64_t k, Result result) {
   State& s = state();

@@ -1,7 +1,7 @@
 """Writes the program that the sweep runs: program.py PATH.
 
-Rows of a 4-bit table, whose ids a kernel computes and therefore checks, go into a state; a product of all of the state is
-the output. What it gives in NumPy is written beside it, as PATH with the suffix .npz.
+Rows of a 4-bit table, whose ids a kernel computes and therefore checks, go into a state; a product of all of the state
+is the output. What it gives in NumPy is written beside it, as PATH with the suffix .npz.
 """
 
 import sys
@@ -11,8 +11,8 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from conformance.reference import dequantize_rows  # noqa: E402
-from support.vk00 import Blob  # noqa: E402
+from conformance.reference import dequantize_rows
+from support.vk00 import Blob
 
 ROWS, PLACES, WIDTH, GROUP, COLUMNS = 20, 7, 8, 4, 5
 # The place in the state where a call begins to write, and its ids, which the program doubles.
