@@ -9,7 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
+if __name__ == "__main__":
+    # Not this folder, which Python puts first.
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from conformance.reference import dequantize_rows
 from support.vk00 import Blob

@@ -1,4 +1,4 @@
-"""Fails every call of the GPU's driver, one at a time: sweep.py [--sample] [--only FUNCTION] [--jobs N].
+"""Fails every call of the GPU's driver, one at a time: see sweep.py --help.
 
 A process for each fault opens a device, loads a program and runs it while one call of the driver fails. Nothing may end
 the process, hang, give a wrong number or leak; an error is one sentence, the objects of a device that failed answer
@@ -20,7 +20,11 @@ import traceback
 from dataclasses import dataclass
 from pathlib import Path
 
-from faults import RESULTS, Fault, Trial, WrongError, make_program, names, use_driver
+if __name__ == "__main__":
+    # Not this folder, which Python puts first: its modules are those of the package `faults`.
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
+from faults.trial import RESULTS, Fault, Trial, WrongError, make_program, names, use_driver
 
 WGPU_MAY_ABORT = (
     "vkAllocateCommandBuffers",
@@ -126,8 +130,11 @@ def verdict(fault: Fault, answer: dict, clean: dict, engine: str) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--sample", action="store_true", help="a dozen faults")
-    parser.add_argument("--only", action="append", help="this function alone")
+    parser.add_argument("--sample", type=int, metavar="N", help="some N faults of all")
+    parser.add_argument("--only", action="append", metavar="FUNCTION", help="this function alone")
+    parser.add_argument(
+        "--fault", action="append", nargs=3, metavar=("FUNCTION", "CALL", "RESULT"), help="this one alone"
+    )
     parser.add_argument("--calls", type=int, default=8, help="of a function that is called more often, at most so many")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--json", help="all that came of all faults, into this file")
@@ -147,8 +154,10 @@ def main() -> int:
         for result in RESULTS
         if engine == "dawn" or result != "device lost" or driver.nibble_faults_can_lose(function.encode())
     ]
-    if options.sample:
-        faults = faults[:: -(-len(faults) // 12)]
+    if options.fault:
+        faults = [Fault(function, int(call), result) for function, call, result in options.fault]
+    elif options.sample:
+        faults = faults[:: -(-len(faults) // options.sample)]
     table, wrong, all_of_it = collections.defaultdict(collections.Counter), [], []
     for fault, answer in run_children(trial, faults, options.jobs):
         what = verdict(fault, answer, clean, engine)

@@ -37,7 +37,7 @@ def use_driver(icd: str) -> ctypes.CDLL:
     os.environ["NIBBLE_FAULTS_DRIVER"] = str(Path(icd).parent / real) if "/" in real else real
     described["ICD"]["library_path"] = str(LIBRARY)
     FOLDER.mkdir(parents=True, exist_ok=True)
-    ours = FOLDER / f"icd-{os.getpid()}.json"
+    ours = FOLDER / Path(icd).name
     ours.write_text(json.dumps(described))
     os.environ["VK_ICD_FILENAMES"] = str(ours)
     driver = ctypes.CDLL(str(LIBRARY))
@@ -60,7 +60,11 @@ def make_program() -> Path:
     made = path.with_suffix(".npz")
     if not made.exists() or made.stat().st_mtime < source.stat().st_mtime:
         FOLDER.mkdir(parents=True, exist_ok=True)
-        subprocess.run([sys.executable, str(source), str(path)], check=True, capture_output=True)
+        # Others may make it at the same time.
+        part = FOLDER / f"program-{os.getpid()}.pte"
+        subprocess.run([sys.executable, str(source), str(part)], check=True, capture_output=True)
+        part.replace(path)
+        part.with_suffix(".npz").replace(made)
     return path
 
 
@@ -173,6 +177,8 @@ class Trial:
         new, failed_again = self.use()
         if failed_again:
             raise WrongError(f"no device works after the fault: {failed_again}")
+        if new[0].info.backend != "vulkan":
+            raise WrongError(f"after the fault, the device is one of {new[0].info.backend}")
         if old and failed:
             self.check_dead(old, failed)
         for one in [*reversed(old), *reversed(new[1:])]:
