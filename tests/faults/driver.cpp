@@ -248,7 +248,8 @@ T of_real_driver(const char* name) {
 
 #define NIBBLE_EXPORT extern "C" [[gnu::visibility("default")]]
 
-// What Vulkan's loader calls.
+// What Vulkan's loader calls, by its names.
+// NOLINTBEGIN(readability-identifier-naming)
 
 NIBBLE_EXPORT Function vk_icdGetInstanceProcAddr(Word instance, const char* name) {
   static const auto find = of_real_driver<Find>("vk_icdGetInstanceProcAddr");
@@ -264,6 +265,7 @@ NIBBLE_EXPORT Result vk_icdNegotiateLoaderICDInterfaceVersion(std::uint32_t* ver
   static const auto negotiate = of_real_driver<Result (*)(std::uint32_t*)>("vk_icdNegotiateLoaderICDInterfaceVersion");
   return negotiate != nullptr ? negotiate(version) : kInitializationFailed;
 }
+// NOLINTEND(readability-identifier-naming)
 
 // What tests call.
 
