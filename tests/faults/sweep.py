@@ -36,8 +36,8 @@ WGPU_MAY_ABORT = (
     "vkQueueSubmit",
     "vkWaitSemaphores",
 )
-# Here wgpu-native does not free the device that failed.
-WGPU_MAY_LEAK = ("vkCreateDescriptorSetLayout", "vkEndCommandBuffer")
+# Where it lives on, it may not free the device that failed.
+WGPU_MAY_LEAK = (*WGPU_MAY_ABORT, "vkCreateDescriptorSetLayout")
 # A fault that takes longer hangs; it takes a second on an idle machine.
 SECONDS = 300
 
