@@ -1,4 +1,4 @@
-"""Fails every call of the GPU's driver, one at a time: see sweep.py --help.
+"""Fails calls of the GPU's driver, one at a time: see sweep.py --help.
 
 A process for each fault opens a device, loads a program and runs it while one call of the driver fails. Nothing may end
 the process, hang, give a wrong number or leak; an error is one sentence, the objects of a device that failed answer
