@@ -73,47 +73,27 @@ class Dawn final : public Engine {
   Dawn(const Functions& functions, const DawnExtras& extras) : Engine(functions), extras_(extras) {}
 
   Status start(std::string_view where, bool is_known) {
-    const auto feature = WGPUInstanceFeatureName_TimedWaitAny;
-    WGPUInstanceDescriptor descriptor{};
-    // Otherwise it writes to stderr why it does not take an adapter.
-    InstanceExtras extras{};
-    extras.chain.sType = kInstanceDescriptor;
-    extras.validation_level = kNoValidation;
-    extras.logging.callback = on_dawn_log;
-    extras.logging.userdata1 = &log_;
-    if (is_known) descriptor.nextInChain = &extras.chain;
-    descriptor.requiredFeatureCount = 1;
-    descriptor.requiredFeatures = &feature;
-    instance_ = call().CreateInstance(&descriptor);
+    is_known_ = is_known;
+    instance_ = make_instance();
     if (instance_ == nullptr) return fail(ErrorCode::gpu, "Dawn at {} could not make an instance", where);
     return {};
   }
 
   std::string_view name() const override { return "dawn"; }
 
-  /// Dawn has no list: it is asked for each kind.
   std::vector<WGPUAdapter> adapters() override {
-    std::vector<WGPUAdapter> all;
-    std::vector<Identity> known;
-    for (const auto& [power, fallback] :
-         {std::pair(WGPUPowerPreference_HighPerformance, false), std::pair(WGPUPowerPreference_LowPower, false),
-          std::pair(WGPUPowerPreference_Undefined, true)}) {
-      WGPURequestAdapterOptions options{};
-      options.featureLevel = WGPUFeatureLevel_Core;
-      options.powerPreference = power;
-      options.forceFallbackAdapter = fallback ? 1 : 0;
-      auto* adapter = request(options);
-      if (adapter == nullptr) continue;
-      auto identity = identify(adapter);
-      // Where it takes no driver, it offers one that does nothing.
-      if (identity.is_null || std::ranges::find(known, identity) != known.end()) {
-        call().AdapterRelease(adapter);
-        continue;
-      }
-      known.push_back(std::move(identity));
-      all.push_back(adapter);
+    const std::lock_guard guard(mutex_);
+    if (auto found = find_adapters(); has_adapters_ || !found.empty()) {
+      has_adapters_ = true;
+      return found;
     }
-    return all;
+    // An instance remembers that it found none, but the driver may have failed for a moment.
+    auto* another = make_instance();
+    if (another == nullptr) return {};
+    call().InstanceRelease(std::exchange(instance_, another));
+    auto found = find_adapters();
+    has_adapters_ = !found.empty();
+    return found;
   }
 
   WGPUFeatureName subgroups() const override { return WGPUFeatureName_Subgroups; }
@@ -148,8 +128,10 @@ class Dawn final : public Engine {
   void wait(WGPUDevice /*device*/, Submission submission) override {
     if (submission == 0) return;  // nothing was submitted, and Dawn has no such future
     WGPUFutureWaitInfo info{{submission}, 0};
-    while (extras_.InstanceWaitAny(instance_, 1, &info, kWaitSlice) == WGPUWaitStatus_TimedOut) {
-    }
+    // Where a driver says in a wait that the device is lost, the wait ends as if it took too long, again and again.
+    // Looking at the events is what makes Dawn take note.
+    while (extras_.InstanceWaitAny(instance_, 1, &info, kWaitSlice) == WGPUWaitStatus_TimedOut)
+      extras_.InstanceProcessEvents(instance_);
   }
 
   void run_callbacks(WGPUDevice /*device*/) override { extras_.InstanceProcessEvents(instance_); }
@@ -158,6 +140,46 @@ class Dawn final : public Engine {
   std::string last_log() override { return log_.get(); }
 
  private:
+  WGPUInstance make_instance() {
+    const auto feature = WGPUInstanceFeatureName_TimedWaitAny;
+    WGPUInstanceDescriptor descriptor{};
+    // Otherwise it writes to stderr why it does not take an adapter.
+    InstanceExtras extras{};
+    extras.chain.sType = kInstanceDescriptor;
+    extras.validation_level = kNoValidation;
+    extras.logging.callback = on_dawn_log;
+    extras.logging.userdata1 = &log_;
+    if (is_known_) descriptor.nextInChain = &extras.chain;
+    descriptor.requiredFeatureCount = 1;
+    descriptor.requiredFeatures = &feature;
+    return call().CreateInstance(&descriptor);
+  }
+
+  /// Dawn has no list: it is asked for each kind.
+  std::vector<WGPUAdapter> find_adapters() {
+    std::vector<WGPUAdapter> all;
+    std::vector<Identity> known;
+    for (const auto& [power, fallback] :
+         {std::pair(WGPUPowerPreference_HighPerformance, false), std::pair(WGPUPowerPreference_LowPower, false),
+          std::pair(WGPUPowerPreference_Undefined, true)}) {
+      WGPURequestAdapterOptions options{};
+      options.featureLevel = WGPUFeatureLevel_Core;
+      options.powerPreference = power;
+      options.forceFallbackAdapter = fallback ? 1 : 0;
+      auto* adapter = request(options);
+      if (adapter == nullptr) continue;
+      auto identity = identify(adapter);
+      // Where it takes no driver, it offers one that does nothing.
+      if (identity.is_null || std::ranges::find(known, identity) != known.end()) {
+        call().AdapterRelease(adapter);
+        continue;
+      }
+      known.push_back(std::move(identity));
+      all.push_back(adapter);
+    }
+    return all;
+  }
+
   WGPUAdapter request(const WGPURequestAdapterOptions& options) {
     WGPUAdapter found = nullptr;
     WGPURequestAdapterCallbackInfo info{};
@@ -180,7 +202,10 @@ class Dawn final : public Engine {
   }
 
   DawnExtras extras_;
-  WGPUInstance instance_ = nullptr;
+  bool is_known_ = false;
+  std::mutex mutex_;  ///< held while adapters are looked for
+  bool has_adapters_ = false;
+  WGPUInstance instance_ = nullptr;  ///< the same once it has adapters
   Log log_;
 };
 

@@ -38,12 +38,8 @@ class WgpuNative final : public Engine {
   Status start(std::string_view where) {
     extras_.SetLogCallback(on_wgpu_log, &log_);
     extras_.SetLogLevel(WGPULogLevel_Error);
-    instance_ = make_instance(WGPUInstanceBackend_Vulkan | WGPUInstanceBackend_Metal | WGPUInstanceBackend_DX12);
     // Looking for OpenGL is slow and noisy (EGL writes to stderr), so do it only if there is no other adapter.
-    if (instance_ == nullptr || extras_.InstanceEnumerateAdapters(instance_, nullptr, nullptr) == 0) {
-      if (instance_ != nullptr) call().InstanceRelease(instance_);
-      instance_ = make_instance(WGPUInstanceBackend_GL);
-    }
+    if (!take_native()) instance_ = make_instance(WGPUInstanceBackend_GL);
     if (instance_ == nullptr) return fail(ErrorCode::gpu, "wgpu-native at {} could not make an instance", where);
     return {};
   }
@@ -51,6 +47,9 @@ class WgpuNative final : public Engine {
   std::string_view name() const override { return "wgpu"; }
 
   std::vector<WGPUAdapter> adapters() override {
+    const std::lock_guard guard(mutex_);
+    // A driver may have failed for a moment, when OpenGL was taken.
+    if (!is_native_) take_native();
     std::vector<WGPUAdapter> all(extras_.InstanceEnumerateAdapters(instance_, nullptr, nullptr));
     if (!all.empty())
       all.resize(std::min(all.size(), extras_.InstanceEnumerateAdapters(instance_, nullptr, all.data())));
@@ -76,6 +75,7 @@ class WgpuNative final : public Engine {
 
   std::size_t live_objects() override {
     WGPUGlobalReport report{};
+    const std::lock_guard guard(mutex_);
     extras_.GenerateReport(instance_, &report);
     const auto& hub = report.hub;
     std::size_t sum = 0;
@@ -90,6 +90,15 @@ class WgpuNative final : public Engine {
   std::string last_log() override { return log_.get(); }
 
  private:
+  /// Uses an instance of the system's own GPU interface, if that has an adapter.
+  bool take_native() {
+    auto* made = make_instance(WGPUInstanceBackend_Vulkan | WGPUInstanceBackend_Metal | WGPUInstanceBackend_DX12);
+    is_native_ = made != nullptr && extras_.InstanceEnumerateAdapters(made, nullptr, nullptr) != 0;
+    if (is_native_) std::swap(made, instance_);
+    if (made != nullptr) call().InstanceRelease(made);
+    return is_native_;
+  }
+
   WGPUInstance make_instance(WGPUInstanceBackend backends) {
     WGPUInstanceExtras extras{};
     extras.chain.sType = static_cast<WGPUSType>(WGPUSType_InstanceExtras);
@@ -100,6 +109,8 @@ class WgpuNative final : public Engine {
   }
 
   WgpuExtras extras_;
+  std::mutex mutex_;        ///< protects what follows
+  bool is_native_ = false;  ///< not OpenGL
   WGPUInstance instance_ = nullptr;
   Log log_;
 };
