@@ -1,7 +1,11 @@
 // What the WebAssembly module offers to the TypeScript executor. A call that fails gives null, and nibble_error() tells
 // why. What a call gives stays readable until the next call on the same object. An instance of the module serves one
-// program, which ends with it and is never freed; sessions are.
+// program and its sessions, which have numbers from 1 on. Addresses and lengths must be those of memory; all else is
+// checked.
+#include <algorithm>
 #include <cstdlib>
+#include <memory>
+#include <vector>
 
 #include "web/program_reader.hpp"
 #include "web/session.hpp"
@@ -44,14 +48,53 @@ std::uint32_t give(Status status) {
   return 0;
 }
 
+ProgramReader& program() {
+  static ProgramReader reader;
+  return reader;
+}
+
+/// By number - 1; a number is used again once its session is freed.
+std::vector<std::unique_ptr<Session>>& sessions() {
+  static std::vector<std::unique_ptr<Session>> all;
+  return all;
+}
+
+/// What `use` gives for the session, or the error that there is none.
+template <class Use>
+auto with_session(std::uint32_t number, Use use) -> decltype(use(std::declval<Session&>())) {
+  if (number - 1 < sessions().size() && sessions()[number - 1]) return use(*sessions()[number - 1]);
+  return std::unexpected(no_such("session", number));
+}
+
+Result<std::uint32_t> new_session() {
+  TRY_ASSIGN(auto boundary, program().boundary());
+  auto& all = sessions();
+  const auto place = std::ranges::find(all, nullptr);
+  const auto number = static_cast<std::uint32_t>(place - all.begin() + 1);
+  auto session = std::make_unique<Session>(std::move(boundary));
+  if (place == all.end()) {
+    all.push_back(std::move(session));
+  } else {
+    *place = std::move(session);
+  }
+  return number;
+}
+
 }  // namespace
 }  // namespace nibble::web
 
+// Other targets have no exports: the fuzzer calls these as they are.
+#ifdef __wasm32__
 #define NIBBLE_EXPORT(name) extern "C" __attribute__((export_name(#name)))
+#else
+#define NIBBLE_EXPORT(name) extern "C"
+#endif
 
-using nibble::Error;
-using nibble::web::ProgramReader;
+using nibble::Result;
+using nibble::web::give;
+using nibble::web::program;
 using nibble::web::Session;
+using nibble::web::with_session;
 namespace wire = nibble::wire;
 
 NIBBLE_EXPORT(nibble_wire_version) std::uint32_t nibble_wire_version() noexcept { return wire::kVersion; }
@@ -62,7 +105,8 @@ NIBBLE_EXPORT(nibble_free) void nibble_free(void* memory) noexcept { std::free(m
 
 NIBBLE_EXPORT(nibble_error) const wire::Failure* nibble_error() noexcept { return &nibble::web::last_error().record; }
 
-NIBBLE_EXPORT(nibble_program_new) ProgramReader* nibble_program_new() noexcept { return new ProgramReader; }
+/// The next program; sessions of the one before stay.
+NIBBLE_EXPORT(nibble_program_new) void nibble_program_new() noexcept { program() = {}; }
 
 /// The first bytes of the file; gives the range of the program in it.
 NIBBLE_EXPORT(nibble_program_head) const wire::FileRange* nibble_program_head(ProgramReader* program,

@@ -42,7 +42,9 @@ async function requestAdapter(options: OpenOptions): Promise<GPUAdapter> {
   const request: GPURequestAdapterOptions = {};
   if (options.powerPreference) request.powerPreference = options.powerPreference;
   if (options.forceFallbackAdapter) request.forceFallbackAdapter = true;
-  const adapter = await gpu.requestAdapter(request);
+  const adapter = await gpu.requestAdapter(request).catch((error: unknown) => {
+    throw new NibbleError("gpu", `WebGPU could not look for an adapter: ${messageOf(error)}`, { cause: error });
+  });
   if (!adapter) {
     throw new NibbleError(
       "no_adapter",
@@ -91,7 +93,7 @@ export class GpuDevice implements Device {
     const info = adapter.info as GPUAdapterInfo & { subgroupMaxSize?: number };
     this.subgroupMax = info.subgroupMaxSize ?? 0;
     this.lost = handle.lost.then(({ message }) => {
-      const why = message ? `: ${oneLine(message)}` : "";
+      const why = message ? `: ${messageOf(message)}` : "";
       this.latched = new NibbleError("device_lost", `the device ${this.name} is lost${why}`);
       return this.latched;
     });
@@ -100,7 +102,7 @@ export class GpuDevice implements Device {
       const { error } = event as GPUUncapturedErrorEvent;
       this.latched ??= new NibbleError(
         codeOf(error),
-        `${this.name}: the GPU reported an error: ${oneLine(error.message)}`,
+        `${this.name}: the GPU reported an error: ${messageOf(error.message)}`,
       );
     });
   }
@@ -162,26 +164,31 @@ export class GpuDevice implements Device {
     }
     const scopes = [this.handle.popErrorScope(), this.handle.popErrorScope()];
     const [done, ...found] = await Promise.allSettled([result, ...scopes]);
-    const scoped = found.map((one) => (one.status === "fulfilled" ? one.value : null)).find((error) => error !== null);
-    if (done.status === "fulfilled" && !scoped) {
-      this.check();
-      return done.value;
-    }
-    await this.settle();
+    // A scope that cannot tell whether there was an error counts as one that tells of one.
+    const [scoped] = found.flatMap((one) => (one.status === "rejected" ? [one.reason as unknown] : (one.value ?? [])));
+    if (scoped !== undefined) throw await this.failure(what, scoped);
+    if (done.status === "rejected") throw await this.failure(what, done.reason);
     this.check();
-    if (scoped) throw new NibbleError(codeOf(scoped), `${what} failed on ${this.name}: ${oneLine(scoped.message)}`);
-    const { reason } = done as PromiseRejectedResult;
-    if (reason instanceof NibbleError) throw reason;
-    throw new NibbleError("gpu", `${what} failed on ${this.name}: ${oneLine(messageOf(reason))}`, { cause: reason });
+    return done.value;
   }
 
-  /** After a failure: waits a moment, because a lost device may be reported after the call that failed. */
-  private async settle(): Promise<void> {
+  /** The error to report: the loss of the device, if that may be the reason. */
+  async failure(what: string, reason: unknown): Promise<NibbleError> {
+    if (reason instanceof NibbleError) return reason;
+    // A lost device may be reported after the call that failed.
     await Promise.race([this.lost, new Promise((resolve) => setTimeout(resolve, 50))]);
+    const message = `${what} failed on ${this.name}: ${messageOf(reason)}`;
+    return this.latched ?? new NibbleError(codeOf(reason), message, { cause: reason });
   }
 
-  makeBuffer(bytes: number, usage: GPUBufferUsageFlags, what: string): Promise<GPUBuffer> {
-    return this.guard(what, () => this.handle.createBuffer({ size: bytes, usage }));
+  async makeBuffer(bytes: number, usage: GPUBufferUsageFlags, what: string): Promise<GPUBuffer> {
+    let made: GPUBuffer | undefined;
+    try {
+      return await this.guard(what, () => (made = this.handle.createBuffer({ size: bytes, usage })));
+    } catch (error) {
+      made?.destroy();
+      throw error;
+    }
   }
 
   /** The compiled pipeline; all programs on the device share it. */
@@ -191,7 +198,10 @@ export class GpuDevice implements Device {
     let made = this.pipelines.get(key);
     if (!made) {
       made = this.compile(description);
-      made.catch(() => this.pipelines.delete(key));
+      made.catch(() => {
+        this.pipelines.delete(key);
+        this.layouts.delete(description.bindings.join(" ")); // it may be invalid
+      });
       this.pipelines.set(key, made);
     }
     return made;
@@ -235,13 +245,7 @@ export class GpuDevice implements Device {
   }
 }
 
-function codeOf(error: GPUError): "out_of_memory" | "gpu" {
-  return error.constructor.name === "GPUOutOfMemoryError" || /out of memory/i.test(error.message)
-    ? "out_of_memory"
-    : "gpu";
-}
-
-/** Drivers' messages may have several lines; ours have one. */
-function oneLine(text: string): string {
-  return text.replace(/\s+/g, " ").trim();
+function codeOf(error: unknown): "out_of_memory" | "gpu" {
+  const kind = (error as object | undefined)?.constructor.name;
+  return kind === "GPUOutOfMemoryError" || /out of memory/i.test(messageOf(error)) ? "out_of_memory" : "gpu";
 }

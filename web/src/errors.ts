@@ -37,7 +37,8 @@ export class NibbleError extends Error {
   }
 }
 
-/** The message of anything that was thrown. */
+/** The message of anything that was thrown, in one line: drivers' may have several. A DOMException may have none. */
 export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  const text = error instanceof Error ? error.message || error.name : String(error);
+  return text.replace(/\s+/g, " ").trim();
 }

@@ -215,8 +215,10 @@ export class Loader {
     this.draining ??= (async () => {
       this.pending = 0;
       const { queue } = this.device.handle;
-      queue.submit([]);
-      await this.device.guard("uploading constants", () => queue.onSubmittedWorkDone());
+      await this.device.guard("uploading constants", () => {
+        queue.submit([]);
+        return queue.onSubmittedWorkDone();
+      });
       this.draining = undefined;
     })();
     return this.draining;
