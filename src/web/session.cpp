@@ -28,6 +28,7 @@ Session::Session(std::shared_ptr<const Boundary> boundary)
 }
 
 Result<const wire::GivenInput*> Session::given(std::size_t count) {
+  if (count != taken_.size()) return std::unexpected(wrong_input_count(count, taken_.size()));
   // One more than there are: the address of none would be null.
   if (given_records_.capacity() <= count) TRY(reserve(given_records_, count + 1, "inputs of a call"));
   given_records_.resize(count);

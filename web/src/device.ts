@@ -7,25 +7,24 @@ import type { Device, OpenOptions } from "./types.js";
 /** Features that plans use if the adapter has them. */
 const wantedFeatures = ["shader-f16", "subgroups"] as const;
 
-export async function open(options: OpenOptions = {}): Promise<Device> {
+export async function open(given?: OpenOptions): Promise<Device> {
+  const options = given ?? {};
   const adapter = options.adapter ?? (await requestAdapter(options));
-  const requiredLimits: Record<string, number> = {};
-  // A device has the default limits unless more are requested. They are getters of a prototype, so only for..in finds
-  // them.
-  for (const name in adapter.limits) {
-    const value = adapter.limits[name as keyof GPUSupportedLimits];
-    if (typeof value === "number" && !name.includes("Subgroup")) requiredLimits[name] = value;
-  }
-  const requiredFeatures = wantedFeatures.filter((name) => adapter.features.has(name)) as GPUFeatureName[];
-  let handle: GPUDevice;
   try {
-    handle = await adapter.requestDevice({ requiredLimits, requiredFeatures });
+    const requiredLimits: Record<string, number> = {};
+    // A device has the default limits unless more are requested. They are getters of a prototype, so only for..in finds
+    // them.
+    for (const name in adapter.limits) {
+      const value = adapter.limits[name as keyof GPUSupportedLimits];
+      if (typeof value === "number" && !name.includes("Subgroup")) requiredLimits[name] = value;
+    }
+    const requiredFeatures = wantedFeatures.filter((name) => adapter.features.has(name)) as GPUFeatureName[];
+    return new GpuDevice(adapter, await adapter.requestDevice({ requiredLimits, requiredFeatures }), options.gpu);
   } catch (error) {
     throw new NibbleError("gpu", `the device ${nameOf(adapter)} could not be opened: ${messageOf(error)}`, {
       cause: error,
     });
   }
-  return new GpuDevice(adapter, handle, options.gpu);
 }
 
 async function requestAdapter(options: OpenOptions): Promise<GPUAdapter> {
@@ -42,9 +41,12 @@ async function requestAdapter(options: OpenOptions): Promise<GPUAdapter> {
   const request: GPURequestAdapterOptions = {};
   if (options.powerPreference) request.powerPreference = options.powerPreference;
   if (options.forceFallbackAdapter) request.forceFallbackAdapter = true;
-  const adapter = await gpu.requestAdapter(request).catch((error: unknown) => {
+  let adapter: GPUAdapter | null;
+  try {
+    adapter = await gpu.requestAdapter(request);
+  } catch (error) {
     throw new NibbleError("gpu", `WebGPU could not look for an adapter: ${messageOf(error)}`, { cause: error });
-  });
+  }
   if (!adapter) {
     throw new NibbleError(
       "no_adapter",
@@ -55,7 +57,7 @@ async function requestAdapter(options: OpenOptions): Promise<GPUAdapter> {
 }
 
 function nameOf(adapter: GPUAdapter): string {
-  const { description, device, vendor, architecture } = adapter.info;
+  const { description, device, vendor, architecture } = (adapter.info ?? {}) as Partial<GPUAdapterInfo>;
   return description || device || [vendor, architecture].filter(Boolean).join(" ") || "GPU";
 }
 

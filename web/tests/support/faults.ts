@@ -156,14 +156,16 @@ export async function tryFaults(env: Environment, name: string, life: Life, faul
   if (wrong.length > 0) throw new Error(`${wrong.length} of ${faults.length} faults: ${wrong.slice(0, 200).join("\n")}`);
 }
 
-/** Every fault that `life` can have, or about `most` of each kind, spread over its length. */
+/** Every fault that `life` can have, or at most `most` of each kind, spread over its length. */
 export function faultsOf(life: Life, most = Infinity): Fault[] {
+  let kinds = 0;
   return (Object.entries(sites) as [Site, Way[]][]).flatMap(([site, ways]) => {
     const count = life.calls[site] ?? 0;
     const step = Math.max(1, Math.ceil(count / most));
-    return ways.flatMap((way, i) => {
-      const first = 1 + (i % step);
-      return Array.from({ length: Math.ceil((count - first + 1) / step) }, (_, k) => ({ site, way, at: first + k * step }));
+    return ways.flatMap((way) => {
+      const first = 1 + ((++kinds * 7919) % step);
+      const times = Math.max(0, Math.ceil((count - first + 1) / step));
+      return Array.from({ length: times }, (_, k) => ({ site, way, at: first + k * step }));
     });
   });
 }
