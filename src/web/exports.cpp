@@ -85,21 +85,13 @@ Result<std::uint32_t> new_session() {
 }
 
 }  // namespace
-}  // namespace nibble::web
-
-using nibble::web::give;
-using nibble::web::program;
-using nibble::web::remember_of;
-using nibble::web::Session;
-using nibble::web::with_session;
-namespace wire = nibble::wire;
 
 std::uint32_t nibble_wire_version() noexcept { return wire::kVersion; }
 
 void* nibble_alloc(std::uint32_t bytes) noexcept { return std::malloc(bytes); }
 void nibble_free(void* memory) noexcept { std::free(memory); }
 
-const wire::Failure* nibble_error() noexcept { return &nibble::web::last_error().record; }
+const wire::Failure* nibble_error() noexcept { return &last_error().record; }
 
 void nibble_program_new() noexcept { program() = {}; }
 
@@ -125,10 +117,10 @@ std::uint32_t nibble_program_name_input(std::uint32_t input, const char* name, s
   return give(program().name_input(input, {name, bytes}));
 }
 
-std::uint32_t nibble_session_new() noexcept { return give(nibble::web::new_session()); }
+std::uint32_t nibble_session_new() noexcept { return give(new_session()); }
 
 void nibble_session_free(std::uint32_t session) noexcept {
-  auto& all = nibble::web::sessions();
+  auto& all = sessions();
   if (session - 1 < all.size()) all[session - 1].reset();
 }
 
@@ -157,3 +149,5 @@ const wire::Failure* nibble_session_bad_element(std::uint32_t session, std::uint
                                                 const wire::BadElement* element) noexcept {
   return remember_of(session, [&](const Session& one) { return one.bad_element(input, *element); });
 }
+
+}  // namespace nibble::web

@@ -14,6 +14,7 @@
 
 namespace {
 
+using namespace nibble::web;  // NOLINT(google-build-using-namespace): a program of one file
 namespace wire = nibble::wire;
 
 [[noreturn]] void bug(const char* what, std::string_view why = {}) {

@@ -117,7 +117,8 @@ function isGone(data: object): boolean {
 
 /** A number as an int64, or as text if it is none. */
 export function numberOf(value: unknown): { word: string; integer: bigint | undefined } {
-  if (typeof value !== "bigint" && !Number.isInteger(value)) return { word: textOf(value).slice(0, MAX_WORD), integer: undefined };
+  if (typeof value !== "bigint" && !Number.isInteger(value))
+    return { word: textOf(value).slice(0, MAX_WORD), integer: undefined };
   const integer = BigInt(value as number | bigint);
   const fits = BigInt.asIntN(64, integer) === integer;
   return fits ? { word: "", integer } : { word: String(integer).slice(0, MAX_WORD), integer: undefined };

@@ -33,7 +33,8 @@ function bytesOf(from: ArrayBuffer | ArrayBufferView): Uint8Array {
 function checkSource(source: Source): Source {
   const { size, parallel } = source;
   const isSize = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
-  if (size !== undefined && !isSize(size)) throw invalid(`the size of a Source is a number of bytes, not ${textOf(size)}`);
+  if (size !== undefined && !isSize(size))
+    throw invalid(`the size of a Source is a number of bytes, not ${textOf(size)}`);
   // Without a single read, weights would stay zeros.
   if (!isSize(parallel) || parallel === 0) {
     throw invalid(`how many reads of a Source may run at the same time is a number from 1 on, not ${textOf(parallel)}`);

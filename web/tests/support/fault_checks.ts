@@ -142,7 +142,17 @@ export const faultChecks: Record<string, Check> = {
         },
       };
       await told(throws, "the inputs cannot be read: an object that cannot be written");
-      await told({ ids: { get data(): never { throw new Error("no\ndata"); }, shape: [1] } }, "cannot be read: no data");
+      await told(
+        {
+          ids: {
+            get data(): never {
+              throw new Error("no\ndata");
+            },
+            shape: [1],
+          },
+        },
+        "cannot be read: no data",
+      );
       await told(new Proxy([], { get: () => NaN }), "the inputs");
       const shared = new BigInt64Array(new SharedArrayBuffer(16));
       shared.set([1n, 2n]);

@@ -67,7 +67,13 @@ async function useSession(
 }
 
 /** Loads, runs, makes a second session, runs that; gives whether something failed. */
-async function live(env: Environment, what: string, life: Life, gpu: FaultyGpu, device: Nibble.Device): Promise<boolean> {
+async function live(
+  env: Environment,
+  what: string,
+  life: Life,
+  gpu: FaultyGpu,
+  device: Nibble.Device,
+): Promise<boolean> {
   const loading = (): Promise<Nibble.Model> => env.nibble.load(life.bytes, { device, cache: false });
   let failed = false;
   let model = await outcome(env, `${what}, load`, loading);
@@ -153,7 +159,8 @@ export async function makeLife(env: Environment, program: string, calls: number)
 export async function tryFaults(env: Environment, name: string, life: Life, faults: readonly Fault[]): Promise<void> {
   const wrong: string[] = [];
   for (const fault of faults) await tryFault(env, name, life, fault).catch((error: Error) => wrong.push(error.message));
-  if (wrong.length > 0) throw new Error(`${wrong.length} of ${faults.length} faults: ${wrong.slice(0, 200).join("\n")}`);
+  if (wrong.length > 0)
+    throw new Error(`${wrong.length} of ${faults.length} faults: ${wrong.slice(0, 200).join("\n")}`);
 }
 
 /** Every fault that `life` can have, or at most `most` of each kind, spread over its length. */
