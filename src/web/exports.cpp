@@ -21,7 +21,7 @@ struct LastError {
 };
 
 LastError& last_error() {
-  static LastError last;
+  static auto& last = *new LastError;
   return last;
 }
 
@@ -46,28 +46,23 @@ std::uint32_t give(Status status) {
   return 0;
 }
 
+// The program and the list of sessions end with the instance: without destructors the module is smaller.
 ProgramReader& program() {
-  static ProgramReader reader;
+  static auto& reader = *new ProgramReader;
   return reader;
 }
 
 /// By number - 1; a number is used again once its session is freed.
 std::vector<std::unique_ptr<Session>>& sessions() {
-  static std::vector<std::unique_ptr<Session>> all;
+  static auto& all = *new std::vector<std::unique_ptr<Session>>;
   return all;
 }
 
-/// What `use` gives for the session, or the error that there is none.
-template <class Use>
-auto with_session(std::uint32_t number, Use use) -> decltype(use(std::declval<Session&>())) {
-  if (number - 1 < sessions().size() && sessions()[number - 1]) return use(*sessions()[number - 1]);
-  return std::unexpected(no_such("session", number));
-}
-
-template <class Describe>
-const wire::Failure* remember_of(std::uint32_t session, Describe describe) {
-  auto error = with_session(session, [&](const Session& one) -> Result<Error> { return describe(one); });
-  return remember(error ? *std::move(error) : std::move(error).error());
+/// Null, and the error remembered, if there is no such session.
+Session* find(std::uint32_t number) {
+  if (number - 1 < sessions().size() && sessions()[number - 1]) return sessions()[number - 1].get();
+  remember(no_such("session", number));
+  return nullptr;
 }
 
 Result<std::uint32_t> new_session() {
@@ -125,29 +120,35 @@ void nibble_session_free(std::uint32_t session) noexcept {
 }
 
 const wire::GivenInput* nibble_session_given(std::uint32_t session, std::uint32_t count) noexcept {
-  return give(with_session(session, [&](Session& one) { return one.given(count); }));
+  auto* one = find(session);
+  return one == nullptr ? nullptr : give(one->given(count));
 }
 
 const wire::Taken* nibble_session_take(std::uint32_t session) noexcept {
-  return give(with_session(session, [](Session& one) { return one.take(); }));
+  auto* one = find(session);
+  return one == nullptr ? nullptr : give(one->take());
 }
 
 const std::int32_t* nibble_session_host_data(std::uint32_t session, std::uint32_t input, std::uint32_t count) noexcept {
-  return give(with_session(session, [&](Session& one) { return one.host_data(input, count); }));
+  auto* one = find(session);
+  return one == nullptr ? nullptr : give(one->host_data(input, count));
 }
 
 const wire::Step* nibble_session_update(std::uint32_t session) noexcept {
-  return give(with_session(session, [](Session& one) { return one.update(); }));
+  auto* one = find(session);
+  return one == nullptr ? nullptr : give(one->update());
 }
 
 const wire::Failure* nibble_session_fault(std::uint32_t session, std::uint32_t node, std::uint32_t position,
                                           std::uint32_t value, std::uint32_t site) noexcept {
-  return remember_of(session, [&](const Session& one) { return one.fault(node, position, value, site); });
+  const auto* one = find(session);
+  return one == nullptr ? nibble_error() : remember(one->fault(node, position, value, site));
 }
 
 const wire::Failure* nibble_session_bad_element(std::uint32_t session, std::uint32_t input,
                                                 const wire::BadElement* element) noexcept {
-  return remember_of(session, [&](const Session& one) { return one.bad_element(input, *element); });
+  const auto* one = find(session);
+  return one == nullptr ? nibble_error() : remember(one->bad_element(input, *element));
 }
 
 }  // namespace nibble::web
