@@ -159,8 +159,7 @@ export async function makeLife(env: Environment, program: string, calls: number)
 export async function tryFaults(env: Environment, name: string, life: Life, faults: readonly Fault[]): Promise<void> {
   const wrong: string[] = [];
   for (const fault of faults) await tryFault(env, name, life, fault).catch((error: Error) => wrong.push(error.message));
-  if (wrong.length > 0)
-    throw new Error(`${wrong.length} of ${faults.length} faults: ${wrong.slice(0, 20).join("\n")}`);
+  if (wrong.length > 0) throw new Error(`${wrong.length} of ${faults.length} faults: ${wrong.slice(0, 20).join("\n")}`);
 }
 
 /** Every fault that `life` can have, or at most `most` of each kind, spread over its length. */
