@@ -121,7 +121,6 @@ export const faultChecks: Record<string, Check> = {
         buffer.resize(16);
         await told([shrinks], "input ids is an array whose memory is gone");
       }
-      // eslint-disable-next-line no-sparse-arrays
       await told([,], "input ids is neither a typed array");
       const many: unknown[] = [];
       many.length = 2 ** 32 - 1;
@@ -130,7 +129,6 @@ export const faultChecks: Record<string, Check> = {
       const long: number[] = [];
       long.length = 2 ** 31;
       await told([{ data: [1], shape: long }], "input ids has 2147483648 dimensions, but the most is 8");
-      // eslint-disable-next-line no-sparse-arrays
       await told([{ data: [1], shape: [1, ,] as number[] }], "has shape [1, undefined], but sizes are whole numbers");
       const mute = Object.create(null) as object;
       await told([[1, mute]], "input ids[0, 1] is an object that cannot be written, but the program takes numbers");
