@@ -1,7 +1,9 @@
-// What the WebAssembly module offers to the TypeScript executor. A call that fails gives null, and nibble_error() tells
-// why. What a call gives stays readable until the next call on the same object. An instance of the module serves one
-// program, which ends with it and is never freed; sessions are.
+#include "web/exports.hpp"
+
+#include <algorithm>
 #include <cstdlib>
+#include <memory>
+#include <vector>
 
 #include "web/program_reader.hpp"
 #include "web/session.hpp"
@@ -19,7 +21,7 @@ struct LastError {
 };
 
 LastError& last_error() {
-  static LastError last;
+  static auto& last = *new LastError;
   return last;
 }
 
@@ -30,12 +32,12 @@ const wire::Failure* remember(Error error) {
   return &last.record;
 }
 
-/// The address, or null and the error remembered.
+/// The address or number, or none and the error remembered.
 template <class T>
-const T* give(Result<const T*> result) {
+T give(Result<T> result) {
   if (result) return *result;
   remember(std::move(result).error());
-  return nullptr;
+  return {};
 }
 
 std::uint32_t give(Status status) {
@@ -44,93 +46,109 @@ std::uint32_t give(Status status) {
   return 0;
 }
 
+// The program and the list of sessions end with the instance: without destructors the module is smaller.
+ProgramReader& program() {
+  static auto& reader = *new ProgramReader;
+  return reader;
+}
+
+/// By number - 1; a number is used again once its session is freed.
+std::vector<std::unique_ptr<Session>>& sessions() {
+  static auto& all = *new std::vector<std::unique_ptr<Session>>;
+  return all;
+}
+
+/// Null, and the error remembered, if there is no such session.
+Session* find(std::uint32_t number) {
+  if (number - 1 < sessions().size() && sessions()[number - 1]) return sessions()[number - 1].get();
+  remember(no_such("session", number));
+  return nullptr;
+}
+
+Result<std::uint32_t> new_session() {
+  TRY_ASSIGN(auto boundary, program().boundary());
+  auto& all = sessions();
+  const auto place = std::ranges::find_if(all, [](const auto& one) { return one == nullptr; });
+  const auto number = static_cast<std::uint32_t>(place - all.begin() + 1);
+  auto session = std::make_unique<Session>(std::move(boundary));
+  if (place == all.end()) {
+    all.push_back(std::move(session));
+  } else {
+    *place = std::move(session);
+  }
+  return number;
+}
+
 }  // namespace
+
+std::uint32_t nibble_wire_version() noexcept { return wire::kVersion; }
+
+void* nibble_alloc(std::uint32_t bytes) noexcept { return std::malloc(bytes); }
+void nibble_free(void* memory) noexcept { std::free(memory); }
+
+const wire::Failure* nibble_error() noexcept { return &last_error().record; }
+
+void nibble_program_new() noexcept { program() = {}; }
+
+const wire::FileRange* nibble_program_head(const std::byte* bytes, std::uint32_t count,
+                                           std::uint64_t file_size) noexcept {
+  return give(program().head({bytes, count}, file_size));
+}
+
+const wire::FileRange* nibble_program_container(const std::byte* bytes, std::uint32_t count, const char* method,
+                                                std::uint32_t method_bytes) noexcept {
+  return give(program().container({bytes, count}, {method, method_bytes}));
+}
+
+std::uint32_t nibble_program_blob(const std::byte* bytes, std::uint32_t count) noexcept {
+  return give(program().blob({bytes, count}));
+}
+
+const wire::Layout* nibble_program_plan(const wire::Profile* profile, const wire::Options* options) noexcept {
+  return give(program().plan(*profile, *options));
+}
+
+std::uint32_t nibble_program_name_input(std::uint32_t input, const char* name, std::uint32_t bytes) noexcept {
+  return give(program().name_input(input, {name, bytes}));
+}
+
+std::uint32_t nibble_session_new() noexcept { return give(new_session()); }
+
+void nibble_session_free(std::uint32_t session) noexcept {
+  auto& all = sessions();
+  if (session - 1 < all.size()) all[session - 1].reset();
+}
+
+const wire::GivenInput* nibble_session_given(std::uint32_t session, std::uint32_t count) noexcept {
+  auto* one = find(session);
+  return one == nullptr ? nullptr : give(one->given(count));
+}
+
+const wire::Taken* nibble_session_take(std::uint32_t session) noexcept {
+  auto* one = find(session);
+  return one == nullptr ? nullptr : give(one->take());
+}
+
+const std::int32_t* nibble_session_host_data(std::uint32_t session, std::uint32_t input, std::uint32_t count) noexcept {
+  auto* one = find(session);
+  return one == nullptr ? nullptr : give(one->host_data(input, count));
+}
+
+const wire::Step* nibble_session_update(std::uint32_t session) noexcept {
+  auto* one = find(session);
+  return one == nullptr ? nullptr : give(one->update());
+}
+
+const wire::Failure* nibble_session_fault(std::uint32_t session, std::uint32_t node, std::uint32_t position,
+                                          std::uint32_t value, std::uint32_t site) noexcept {
+  const auto* one = find(session);
+  return one == nullptr ? nibble_error() : remember(one->fault(node, position, value, site));
+}
+
+const wire::Failure* nibble_session_bad_element(std::uint32_t session, std::uint32_t input,
+                                                const wire::BadElement* element) noexcept {
+  const auto* one = find(session);
+  return one == nullptr ? nibble_error() : remember(one->bad_element(input, *element));
+}
+
 }  // namespace nibble::web
-
-#define NIBBLE_EXPORT(name) extern "C" __attribute__((export_name(#name)))
-
-using nibble::Error;
-using nibble::web::ProgramReader;
-using nibble::web::Session;
-namespace wire = nibble::wire;
-
-NIBBLE_EXPORT(nibble_wire_version) std::uint32_t nibble_wire_version() noexcept { return wire::kVersion; }
-
-/// Null when there is no memory.
-NIBBLE_EXPORT(nibble_alloc) void* nibble_alloc(std::uint32_t bytes) noexcept { return std::malloc(bytes); }
-NIBBLE_EXPORT(nibble_free) void nibble_free(void* memory) noexcept { std::free(memory); }
-
-NIBBLE_EXPORT(nibble_error) const wire::Failure* nibble_error() noexcept { return &nibble::web::last_error().record; }
-
-NIBBLE_EXPORT(nibble_program_new) ProgramReader* nibble_program_new() noexcept { return new ProgramReader; }
-
-/// The first bytes of the file; gives the range of the program in it.
-NIBBLE_EXPORT(nibble_program_head) const wire::FileRange* nibble_program_head(ProgramReader* program,
-                                                                              const std::byte* bytes,
-                                                                              std::uint32_t count,
-                                                                              std::uint64_t file_size) noexcept {
-  return nibble::web::give(program->head({bytes, count}, file_size));
-}
-
-/// The program; gives the range of the delegate's blob.
-NIBBLE_EXPORT(nibble_program_container) const wire::FileRange* nibble_program_container(
-    ProgramReader* program, const std::byte* bytes, std::uint32_t count, const char* method,
-    std::uint32_t method_bytes) noexcept {
-  return nibble::web::give(program->container({bytes, count}, {method, method_bytes}));
-}
-
-NIBBLE_EXPORT(nibble_program_blob) std::uint32_t nibble_program_blob(ProgramReader* program, const std::byte* bytes,
-                                                                     std::uint32_t count) noexcept {
-  return nibble::web::give(program->blob({bytes, count}));
-}
-
-NIBBLE_EXPORT(nibble_program_plan) const wire::Layout* nibble_program_plan(ProgramReader* program,
-                                                                           const wire::Profile* profile,
-                                                                           const wire::Options* options) noexcept {
-  return nibble::web::give(program->plan(*profile, *options));
-}
-
-NIBBLE_EXPORT(nibble_program_name_input) void nibble_program_name_input(ProgramReader* program, std::uint32_t input,
-                                                                        const char* name,
-                                                                        std::uint32_t bytes) noexcept {
-  program->name_input(input, {name, bytes});
-}
-
-NIBBLE_EXPORT(nibble_session_new) Session* nibble_session_new(const ProgramReader* program) noexcept {
-  return new Session(program->boundary());
-}
-NIBBLE_EXPORT(nibble_session_free) void nibble_session_free(Session* session) noexcept { delete session; }
-
-/// Where the caller puts what a call is given, before the session takes it.
-NIBBLE_EXPORT(nibble_session_given) const wire::GivenInput* nibble_session_given(Session* session,
-                                                                                 std::uint32_t count) noexcept {
-  return nibble::web::give(session->given(count));
-}
-
-NIBBLE_EXPORT(nibble_session_take) const wire::Taken* nibble_session_take(Session* session) noexcept {
-  return nibble::web::give(session->take());
-}
-
-/// Where the caller puts the `count` elements of an input that the planner reads, before it updates the session.
-NIBBLE_EXPORT(nibble_session_host_data) const std::int32_t* nibble_session_host_data(Session* session,
-                                                                                     std::uint32_t input,
-                                                                                     std::uint32_t count) noexcept {
-  return nibble::web::give(session->host_data(input, count));
-}
-
-NIBBLE_EXPORT(nibble_session_update) const wire::Step* nibble_session_update(Session* session) noexcept {
-  return nibble::web::give(session->update());
-}
-
-NIBBLE_EXPORT(nibble_session_fault) const wire::Failure* nibble_session_fault(const Session* session,
-                                                                              std::uint32_t node,
-                                                                              std::uint32_t position,
-                                                                              std::uint32_t value,
-                                                                              std::uint32_t site) noexcept {
-  return nibble::web::remember(session->fault(node, position, value, site));
-}
-
-NIBBLE_EXPORT(nibble_session_bad_element) const wire::Failure* nibble_session_bad_element(
-    const Session* session, std::uint32_t input, const wire::BadElement* element) noexcept {
-  return nibble::web::remember(session->bad_element(input, *element));
-}

@@ -6,31 +6,65 @@
 #include "ops/registry.hpp"
 
 namespace nibble::web {
+namespace {
+
+Error out_of_order() {
+  return {ErrorCode::invalid_argument, "a program is read in the order head, container, blob and plan, once"};
+}
+
+}  // namespace
+
+Status ProgramReader::begin(Step step) {
+  if (next_ != step) return std::unexpected(out_of_order());
+  next_ = Step::none;
+  return {};
+}
 
 Result<const wire::FileRange*> ProgramReader::head(std::span<const std::byte> first_bytes, std::uint64_t file_size) {
+  TRY(begin(Step::head));
   TRY_ASSIGN(head_, read_head(first_bytes, file_size));
   range_ = {.offset = 0, .size = head_.program_size};
+  next_ = Step::container;
   return &range_;
 }
 
 Result<const wire::FileRange*> ProgramReader::container(std::span<const std::byte> bytes, std::string_view method) {
+  TRY(begin(Step::container));
   TRY_ASSIGN(container_, read_container(bytes, head_, method));
   range_ = {.offset = container_.blob.offset, .size = container_.blob.size};
+  next_ = Step::blob;
   return &range_;
 }
 
 Status ProgramReader::blob(std::span<const std::byte> bytes) {
+  TRY(begin(Step::blob));
   TRY_ASSIGN(Graph graph, read_blob(bytes, named_sizes(container_)));
   TRY_ASSIGN(program_, join(std::exchange(container_, {}), std::move(graph)));
+  next_ = Step::plan;
   return {};
 }
 
 Result<const wire::Layout*> ProgramReader::plan(const wire::Profile& profile, const wire::Options& given) {
+  TRY(begin(Step::plan));
   TRY_ASSIGN(const Options options, options_of(given));
   TRY_ASSIGN(auto plan, Plan::make(std::move(program_.graph), profile_of(profile), options, ops::registry()));
   boundary_ = std::make_shared<Boundary>(std::move(program_.signature), std::move(plan));
   records_ = std::make_unique<LayoutRecords>();
-  return records_->fill(*boundary_, program_);
+  TRY_ASSIGN(const auto* layout, records_->fill(*boundary_, program_));
+  next_ = Step::name;
+  return layout;
+}
+
+Status ProgramReader::name_input(std::size_t input, std::string_view name) {
+  if (next_ != Step::name) return std::unexpected(out_of_order());
+  if (input >= boundary_->signature().inputs.size()) return std::unexpected(no_such("input", input));
+  boundary_->name_input(input, name);
+  return {};
+}
+
+Result<std::shared_ptr<const Boundary>> ProgramReader::boundary() const {
+  if (next_ != Step::name) return std::unexpected(out_of_order());
+  return boundary_;
 }
 
 }  // namespace nibble::web

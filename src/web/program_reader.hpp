@@ -2,8 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string_view>
 
@@ -11,7 +11,8 @@
 
 namespace nibble::web {
 
-/// In the order of its functions. None of the bytes given is needed after the call.
+/// In the order of its functions; after one that failed there is no next. None of the bytes given is needed after the
+/// call.
 class ProgramReader {
  public:
   Result<const wire::FileRange*> head(std::span<const std::byte> first_bytes, std::uint64_t file_size);
@@ -20,10 +21,15 @@ class ProgramReader {
   Result<const wire::Layout*> plan(const wire::Profile& profile, const wire::Options& given);
 
   /// Errors say "input ids"; before the first session.
-  void name_input(std::size_t input, std::string_view name) { boundary_->name_input(input, name); }
-  std::shared_ptr<const Boundary> boundary() const { return boundary_; }
+  Status name_input(std::size_t input, std::string_view name);
+  Result<std::shared_ptr<const Boundary>> boundary() const;
 
  private:
+  enum class Step : std::uint8_t { head, container, blob, plan, name, none };
+  /// Until the step is done, none may follow.
+  Status begin(Step step);
+
+  Step next_ = Step::head;
   ContainerHead head_;
   Container container_;
   Program program_;

@@ -61,6 +61,10 @@ struct FromRecord {
 
 }  // namespace
 
+Error no_such(std::string_view what, std::size_t number) {
+  return {ErrorCode::invalid_argument, fmt::format("there is no {} {}", what, number)};
+}
+
 wire::Shape shape_record(const Shape& shape) {
   wire::Shape record{.rank = static_cast<std::uint32_t>(shape.rank())};
   std::ranges::copy(shape.dims(), record.dims.begin());

@@ -4,6 +4,7 @@
 #include <deque>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "boundary/boundary.hpp"
@@ -12,6 +13,9 @@
 #include "wire.hpp"
 
 namespace nibble::web {
+
+/// The error for a number that names nothing.
+Error no_such(std::string_view what, std::size_t number);
 
 wire::Shape shape_record(const Shape& shape);
 /// At most Shape::kMaxRank dimensions.

@@ -28,6 +28,7 @@ Session::Session(std::shared_ptr<const Boundary> boundary)
 }
 
 Result<const wire::GivenInput*> Session::given(std::size_t count) {
+  if (count != taken_.size()) return std::unexpected(wrong_input_count(count, taken_.size()));
   // One more than there are: the address of none would be null.
   if (given_records_.capacity() <= count) TRY(reserve(given_records_, count + 1, "inputs of a call"));
   given_records_.resize(count);
@@ -43,6 +44,10 @@ Result<const wire::Taken*> Session::take() {
     if (record.shape.rank > Shape::kMaxRank) {
       return std::unexpected(too_many_dimensions(boundary_->label(given_.size()), record.shape.rank));
     }
+    if (record.kind > static_cast<std::uint32_t>(GivenInput::Kind::number)) {
+      return std::unexpected(no_such("kind of input", record.kind));
+    }
+    if (record.dtype > static_cast<std::uint32_t>(DType::i64)) return std::unexpected(no_such("type", record.dtype));
     auto& one = given_.emplace_back();
     one.kind = static_cast<GivenInput::Kind>(record.kind);
     one.dtype = static_cast<DType>(record.dtype);
@@ -60,6 +65,7 @@ Result<const wire::Taken*> Session::take() {
 }
 
 Result<const std::int32_t*> Session::host_data(std::size_t input, std::size_t count) {
+  if (input >= host_data_.size()) return std::unexpected(no_such("input", input));
   auto& elements = host_data_[input];
   if (elements.capacity() < count) TRY(reserve(elements, count, "elements of an input"));
   elements.resize(count);
@@ -101,6 +107,7 @@ Error Session::fault(std::uint32_t node, std::uint32_t position, std::uint32_t v
 }
 
 Error Session::bad_element(std::size_t graph_input, const wire::BadElement& record) const {
+  if (graph_input >= host_data_.size()) return no_such("input", graph_input);
   BadElement element{.kind = static_cast<BadElement::Kind>(record.kind),
                      .position = record.position,
                      .word = text_at(record.word, record.word_bytes)};

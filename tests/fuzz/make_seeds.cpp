@@ -1,5 +1,5 @@
-// make_seeds FOLDER [FILE.pte…] writes FOLDER/blob, FOLDER/graph (the same) and FOLDER/pte: programs made by the tests'
-// builders, and the given ones with the blobs inside them.
+// make_seeds FOLDER [FILE.pte…] writes FOLDER/blob, FOLDER/graph (the same), FOLDER/pte and FOLDER/web (the same):
+// programs made by the tests' builders, and the given ones with the blobs inside them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -48,7 +48,9 @@ std::optional<Bytes> self_contained_blob(std::span<const std::byte> file) {
 }
 
 void add(const fs::path& folder, const std::string& name, std::span<const std::byte> file) {
-  if (file.size() <= kMaxSeedBytes) save(folder / "pte" / name, file);
+  for (const auto* door : {"pte", "web"}) {
+    if (file.size() <= kMaxSeedBytes) save(folder / door / name, file);
+  }
   const auto blob = self_contained_blob(file);
   if (!blob || blob->size() > kMaxSeedBytes) return;
   for (const auto* door : {"blob", "graph"}) save(folder / door / name, *blob);
@@ -62,7 +64,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   const fs::path folder = argv[1];
-  for (const auto* door : {"blob", "graph", "pte"}) fs::create_directories(folder / door);
+  for (const auto* door : {"blob", "graph", "pte", "web"}) fs::create_directories(folder / door);
 
   auto everything = describe(every_kind_blob(), {.dynamic = true});
   everything.methods.push_back(

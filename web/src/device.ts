@@ -7,25 +7,24 @@ import type { Device, OpenOptions } from "./types.js";
 /** Features that plans use if the adapter has them. */
 const wantedFeatures = ["shader-f16", "subgroups"] as const;
 
-export async function open(options: OpenOptions = {}): Promise<Device> {
+export async function open(given?: OpenOptions): Promise<Device> {
+  const options = given ?? {};
   const adapter = options.adapter ?? (await requestAdapter(options));
-  const requiredLimits: Record<string, number> = {};
-  // A device has the default limits unless more are requested. They are getters of a prototype, so only for..in finds
-  // them.
-  for (const name in adapter.limits) {
-    const value = adapter.limits[name as keyof GPUSupportedLimits];
-    if (typeof value === "number" && !name.includes("Subgroup")) requiredLimits[name] = value;
-  }
-  const requiredFeatures = wantedFeatures.filter((name) => adapter.features.has(name)) as GPUFeatureName[];
-  let handle: GPUDevice;
   try {
-    handle = await adapter.requestDevice({ requiredLimits, requiredFeatures });
+    const requiredLimits: Record<string, number> = {};
+    // A device has the default limits unless more are requested. They are getters of a prototype, so only for..in finds
+    // them.
+    for (const name in adapter.limits) {
+      const value = adapter.limits[name as keyof GPUSupportedLimits];
+      if (typeof value === "number" && !name.includes("Subgroup")) requiredLimits[name] = value;
+    }
+    const requiredFeatures = wantedFeatures.filter((name) => adapter.features.has(name)) as GPUFeatureName[];
+    return new GpuDevice(adapter, await adapter.requestDevice({ requiredLimits, requiredFeatures }), options.gpu);
   } catch (error) {
     throw new NibbleError("gpu", `the device ${nameOf(adapter)} could not be opened: ${messageOf(error)}`, {
       cause: error,
     });
   }
-  return new GpuDevice(adapter, handle, options.gpu);
 }
 
 async function requestAdapter(options: OpenOptions): Promise<GPUAdapter> {
@@ -42,7 +41,12 @@ async function requestAdapter(options: OpenOptions): Promise<GPUAdapter> {
   const request: GPURequestAdapterOptions = {};
   if (options.powerPreference) request.powerPreference = options.powerPreference;
   if (options.forceFallbackAdapter) request.forceFallbackAdapter = true;
-  const adapter = await gpu.requestAdapter(request);
+  let adapter: GPUAdapter | null;
+  try {
+    adapter = await gpu.requestAdapter(request);
+  } catch (error) {
+    throw new NibbleError("gpu", `WebGPU could not look for an adapter: ${messageOf(error)}`, { cause: error });
+  }
   if (!adapter) {
     throw new NibbleError(
       "no_adapter",
@@ -53,7 +57,7 @@ async function requestAdapter(options: OpenOptions): Promise<GPUAdapter> {
 }
 
 function nameOf(adapter: GPUAdapter): string {
-  const { description, device, vendor, architecture } = adapter.info;
+  const { description, device, vendor, architecture } = (adapter.info ?? {}) as Partial<GPUAdapterInfo>;
   return description || device || [vendor, architecture].filter(Boolean).join(" ") || "GPU";
 }
 
@@ -91,7 +95,7 @@ export class GpuDevice implements Device {
     const info = adapter.info as GPUAdapterInfo & { subgroupMaxSize?: number };
     this.subgroupMax = info.subgroupMaxSize ?? 0;
     this.lost = handle.lost.then(({ message }) => {
-      const why = message ? `: ${oneLine(message)}` : "";
+      const why = message ? `: ${messageOf(message)}` : "";
       this.latched = new NibbleError("device_lost", `the device ${this.name} is lost${why}`);
       return this.latched;
     });
@@ -100,7 +104,7 @@ export class GpuDevice implements Device {
       const { error } = event as GPUUncapturedErrorEvent;
       this.latched ??= new NibbleError(
         codeOf(error),
-        `${this.name}: the GPU reported an error: ${oneLine(error.message)}`,
+        `${this.name}: the GPU reported an error: ${messageOf(error.message)}`,
       );
     });
   }
@@ -162,26 +166,31 @@ export class GpuDevice implements Device {
     }
     const scopes = [this.handle.popErrorScope(), this.handle.popErrorScope()];
     const [done, ...found] = await Promise.allSettled([result, ...scopes]);
-    const scoped = found.map((one) => (one.status === "fulfilled" ? one.value : null)).find((error) => error !== null);
-    if (done.status === "fulfilled" && !scoped) {
-      this.check();
-      return done.value;
-    }
-    await this.settle();
+    // A scope that cannot tell whether there was an error counts as one that tells of one.
+    const [scoped] = found.flatMap((one) => (one.status === "rejected" ? [one.reason as unknown] : (one.value ?? [])));
+    if (scoped !== undefined) throw await this.failure(what, scoped);
+    if (done.status === "rejected") throw await this.failure(what, done.reason);
     this.check();
-    if (scoped) throw new NibbleError(codeOf(scoped), `${what} failed on ${this.name}: ${oneLine(scoped.message)}`);
-    const { reason } = done as PromiseRejectedResult;
-    if (reason instanceof NibbleError) throw reason;
-    throw new NibbleError("gpu", `${what} failed on ${this.name}: ${oneLine(messageOf(reason))}`, { cause: reason });
+    return done.value;
   }
 
-  /** After a failure: waits a moment, because a lost device may be reported after the call that failed. */
-  private async settle(): Promise<void> {
+  /** The error to report: the loss of the device, if that may be the reason. */
+  async failure(what: string, reason: unknown): Promise<NibbleError> {
+    if (reason instanceof NibbleError) return reason;
+    // A lost device may be reported after the call that failed.
     await Promise.race([this.lost, new Promise((resolve) => setTimeout(resolve, 50))]);
+    const message = `${what} failed on ${this.name}: ${messageOf(reason)}`;
+    return this.latched ?? new NibbleError(codeOf(reason), message, { cause: reason });
   }
 
-  makeBuffer(bytes: number, usage: GPUBufferUsageFlags, what: string): Promise<GPUBuffer> {
-    return this.guard(what, () => this.handle.createBuffer({ size: bytes, usage }));
+  async makeBuffer(bytes: number, usage: GPUBufferUsageFlags, what: string): Promise<GPUBuffer> {
+    let made: GPUBuffer | undefined;
+    try {
+      return await this.guard(what, () => (made = this.handle.createBuffer({ size: bytes, usage })));
+    } catch (error) {
+      made?.destroy();
+      throw error;
+    }
   }
 
   /** The compiled pipeline; all programs on the device share it. */
@@ -191,7 +200,10 @@ export class GpuDevice implements Device {
     let made = this.pipelines.get(key);
     if (!made) {
       made = this.compile(description);
-      made.catch(() => this.pipelines.delete(key));
+      made.catch(() => {
+        this.pipelines.delete(key);
+        this.layouts.delete(description.bindings.join(" ")); // it may be invalid
+      });
       this.pipelines.set(key, made);
     }
     return made;
@@ -235,13 +247,7 @@ export class GpuDevice implements Device {
   }
 }
 
-function codeOf(error: GPUError): "out_of_memory" | "gpu" {
-  return error.constructor.name === "GPUOutOfMemoryError" || /out of memory/i.test(error.message)
-    ? "out_of_memory"
-    : "gpu";
-}
-
-/** Drivers' messages may have several lines; ours have one. */
-function oneLine(text: string): string {
-  return text.replace(/\s+/g, " ").trim();
+function codeOf(error: unknown): "out_of_memory" | "gpu" {
+  const kind = (error as object | undefined)?.constructor.name;
+  return kind === "GPUOutOfMemoryError" || /out of memory/i.test(messageOf(error)) ? "out_of_memory" : "gpu";
 }

@@ -37,7 +37,17 @@ export class NibbleError extends Error {
   }
 }
 
-/** The message of anything that was thrown. */
+/** The message of anything that was thrown, in one line: drivers' may have several. A DOMException may have none. */
 export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  const text = error instanceof Error ? textOf(error.message) || textOf(error.name) : textOf(error);
+  return text.replace(/\s+/g, " ").trim();
+}
+
+/** Any value as a text; some objects have none. */
+export function textOf(value: unknown): string {
+  try {
+    return String(value);
+  } catch {
+    return "an object that cannot be written";
+  }
 }

@@ -76,6 +76,7 @@ export class Executor {
     const { device, layout, constants } = resources;
     const own = await makeLayoutBuffers(device, layout, (role) => role !== "constant" && role !== "loading");
     const paramsBytes = Math.max(layout.maxDispatches, 1) * layout.paramsStride;
+    const made = [...own.values()];
     try {
       const [params, readback] = await makeBuffers(device, [
         { bytes: paramsBytes, usage: UNIFORM | COPY_DST, what: "making the buffer of parameters" },
@@ -85,10 +86,11 @@ export class Executor {
           what: `making a readback buffer of ${layout.stagingBytes} bytes`,
         },
       ]);
+      made.push(params!, readback!);
       const buffers = layout.buffers.map((_, id) => (own.get(id) ?? constants.get(id))!);
-      return new Executor(resources, buffers, [...own.values(), params!, readback!], params!, readback!);
+      return new Executor(resources, buffers, made, params!, readback!);
     } catch (error) {
-      for (const buffer of own.values()) buffer.destroy();
+      for (const buffer of made) buffer.destroy();
       throw error;
     }
   }
@@ -117,6 +119,8 @@ export class Executor {
       await this.submit(step, writes, reads);
       this.stateRows = this.liveRows(step);
       return outputs.map((output, i) => this.result(output, i, reads[i], hosts[i]));
+    } catch (error) {
+      throw await this.device.failure("reading the results", error);
     } finally {
       if (this.readback.mapState !== "unmapped") this.readback.unmap();
     }
@@ -193,6 +197,8 @@ export class Executor {
         return end === 0 ? queue.onSubmittedWorkDone() : this.readback.mapAsync(MODE_READ, 0, end);
       });
     } catch (error) {
+      // Nobody read whether a kernel reported a fault.
+      this.faultSeen ||= this.canFault;
       // An invalid bind group must not be found again.
       this.preparedVersion = 0;
       this.allGroups.clear();

@@ -20,6 +20,16 @@ export function open(options?: OpenOptions): Promise<Device> {
   return openDevice(options);
 }
 
+/** Refuses what could not be called later, when the weights are there. */
+function checkCalls({ onProgress, signal }: LoadOptions): void {
+  if (onProgress && typeof onProgress !== "function") {
+    throw new NibbleError("invalid_argument", "onProgress must be a function");
+  }
+  if (signal && typeof signal.addEventListener !== "function") {
+    throw new NibbleError("invalid_argument", "signal must be an AbortSignal");
+  }
+}
+
 /** Loads a program: checks and plans it, and streams its weights to the GPU. */
 export async function load(from: ProgramSource, options: LoadOptions): Promise<Model> {
   const device = (options as LoadOptions | null | undefined)?.device;
@@ -27,6 +37,7 @@ export async function load(from: ProgramSource, options: LoadOptions): Promise<M
     throw new NibbleError("invalid_argument", "load() needs a device: pass { device: await open() }");
   }
   const choices = optionsRecord(options);
+  checkCalls(options);
   // The first failure stops everything else.
   const stop = new AbortController();
   const abort = (): void => stop.abort(options.signal?.reason);

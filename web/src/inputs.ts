@@ -2,8 +2,13 @@
 
 import { type DType, dTypeNames, type GivenKind } from "#wire";
 import { dtypeOf } from "./convert.js";
-import { NibbleError } from "./errors.js";
+import { messageOf, NibbleError, textOf } from "./errors.js";
 import type { Input, InputData, Inputs } from "./types.js";
+
+/** Shapes with more dimensions are refused, whatever these are. */
+export const MAX_RANK = 8;
+/** How much of a text that is no number is quoted. */
+const MAX_WORD = 100;
 
 /** An input as the caller passed it. */
 export interface Given {
@@ -34,7 +39,15 @@ function invalid(message: string): NibbleError {
 
 /** The inputs in the program's order. The planner checks whether there are too many or too few. */
 export function describeInputs(inputs: Inputs, names: readonly string[], labels: readonly string[]): Given[] {
-  return inOrder(inputs, names).map((input, i) => describe(input, labels[i] ?? `input ${i}`));
+  try {
+    const list = inOrder(inputs, names);
+    // Of a wrong number of inputs only the number matters.
+    if (list.length !== names.length) return Array<Given>(list.length);
+    return names.map((_, i) => describe(list[i]!, labels[i]!));
+  } catch (error) {
+    // The caller's objects may throw.
+    throw error instanceof NibbleError ? error : invalid(`the inputs cannot be read: ${messageOf(error)}`);
+  }
 }
 
 function inOrder(inputs: Inputs, names: readonly string[]): readonly Input[] {
@@ -63,11 +76,14 @@ function describe(input: Input, label: string): Given {
   if (!ArrayBuffer.isView(data) && !Array.isArray(data)) {
     throw invalid(`${label} is neither a typed array, nor a list of numbers, nor { data, shape }`);
   }
-  if (shape?.some((dim) => !Number.isSafeInteger(dim))) {
-    throw invalid(`${label} has shape [${shape.join(", ")}], but sizes are whole numbers`);
+  if (shape && shape.length <= MAX_RANK && ![...shape].every(Number.isSafeInteger)) {
+    throw invalid(`${label} has shape [${[...shape].map(textOf).join(", ")}], but sizes are whole numbers`);
   }
   const elements = data as unknown as ArrayLike<unknown>;
   const count = elements.length ?? 0;
+  if (count === 0 && isGone(data)) {
+    throw invalid(`${label} is an array whose memory is gone: its buffer was transferred or made smaller`);
+  }
   const type = dtypeOf(data);
   const only = count === 1 ? numberOf(elements[0]) : { word: "", integer: undefined };
   if (type === "numbers") return { kind: "numbers", dtype: "int64", shape, count, data, ...only };
@@ -89,10 +105,21 @@ function partsOf(input: Input): { data: InputData | undefined; shape: readonly n
   return Array.isArray(shape) ? { data, shape } : { data: undefined, shape: undefined };
 }
 
+/** Whether the array lies outside its buffer, which makes it look empty. */
+function isGone(data: object): boolean {
+  try {
+    (data as Partial<Uint8Array>).at?.(0);
+    return false;
+  } catch {
+    return true;
+  }
+}
+
 /** A number as an int64, or as text if it is none. */
 export function numberOf(value: unknown): { word: string; integer: bigint | undefined } {
-  if (typeof value !== "bigint" && !Number.isInteger(value)) return { word: String(value), integer: undefined };
+  if (typeof value !== "bigint" && !Number.isInteger(value))
+    return { word: textOf(value).slice(0, MAX_WORD), integer: undefined };
   const integer = BigInt(value as number | bigint);
   const fits = BigInt.asIntN(64, integer) === integer;
-  return fits ? { word: "", integer } : { word: String(integer), integer: undefined };
+  return fits ? { word: "", integer } : { word: String(integer).slice(0, MAX_WORD), integer: undefined };
 }

@@ -8,7 +8,7 @@ import type { GpuDevice } from "./device.js";
 import { NibbleError } from "./errors.js";
 import type { Planner } from "./planner.js";
 import { Sha256 } from "./sha256.js";
-import { readAll, truncated } from "./source.js";
+import { checked, readAll, readAtMost, truncated } from "./source.js";
 import type { Source } from "./types.js";
 
 /** Enough for most programs without their weights. */
@@ -33,28 +33,17 @@ export async function planProgram(
   signal: AbortSignal,
 ): Promise<Layout> {
   const size = source.size ?? UNKNOWN_SIZE;
-  const head = await readAtMost(source, Math.min(HEAD_BYTES, size), signal);
+  const head = await readAtMost(source, 0, Math.min(HEAD_BYTES, size), signal);
   const programBytes = planner.head(head, size);
   if (programBytes === UNKNOWN_SIZE) {
     throw new NibbleError("io", `the server of ${source.name} does not tell its size, which this kind of file needs`);
   }
-  const program = new Uint8Array(programBytes);
-  const known = Math.min(programBytes, head.length);
-  program.set(head.subarray(0, known));
-  program.set(await readAll(source, known, programBytes - known, signal), known);
+  // Mostly the head has all of it.
+  const program =
+    programBytes <= head.length ? head.subarray(0, programBytes) : await readAll(source, 0, programBytes, signal);
   const { offset, size: blobBytes } = planner.container(program, options.method);
   const blob = await readAll(source, offset, blobBytes, signal);
   return planner.plan(blob, profile, options);
-}
-
-async function readAtMost(source: Source, count: number, signal: AbortSignal): Promise<Uint8Array> {
-  const bytes = new Uint8Array(count);
-  let at = 0;
-  for await (const piece of source.read(0, count, signal)) {
-    bytes.set(piece, at);
-    at += piece.length;
-  }
-  return bytes.subarray(0, at);
 }
 
 /** A range of the file that is read at once: a large constant, or several small ones. */
@@ -116,7 +105,7 @@ export class Loader {
     const worker = async (): Promise<void> => {
       for (let span = waiting.shift(); span; span = waiting.shift()) await this.load(span);
     };
-    await Promise.all(Array.from({ length: this.source.parallel }, worker));
+    await Promise.all(Array.from({ length: Math.min(this.source.parallel, this.spans.length) }, worker));
     await this.drain();
     if (this.options.cache && this.cached < this.total) await this.options.cache.forgetOthers();
   }
@@ -179,7 +168,7 @@ export class Loader {
       chunkStart += held;
       held = 0;
     };
-    for await (const piece of this.source.read(start, span.end - start, this.signal)) {
+    for await (const piece of checked(this.source, start, span.end - start, this.signal)) {
       if (verify) await this.hash(target, piece, chunkStart + held);
       for (let at = 0; at < piece.length;) {
         const part = piece.subarray(at, at + chunk.length - held);
@@ -215,8 +204,10 @@ export class Loader {
     this.draining ??= (async () => {
       this.pending = 0;
       const { queue } = this.device.handle;
-      queue.submit([]);
-      await this.device.guard("uploading constants", () => queue.onSubmittedWorkDone());
+      await this.device.guard("uploading constants", () => {
+        queue.submit([]);
+        return queue.onSubmittedWorkDone();
+      });
       this.draining = undefined;
     })();
     return this.draining;

@@ -1,7 +1,7 @@
 // The planner: the C++ of src/ as a WebAssembly module. Each program has an instance, which is freed with it.
 
 import * as wire from "#wire";
-import { NibbleError } from "./errors.js";
+import { messageOf, NibbleError } from "./errors.js";
 import { System } from "./system.js";
 import type { WasmSource } from "./types.js";
 
@@ -15,26 +15,19 @@ export interface Exports {
   nibble_alloc(bytes: number): Address;
   nibble_free(memory: Address): void;
   nibble_error(): Address;
-  nibble_program_new(): Address;
-  nibble_program_head(program: Address, bytes: Address, count: number, fileSize: bigint): Address;
-  nibble_program_container(
-    program: Address,
-    bytes: Address,
-    count: number,
-    method: Address,
-    methodBytes: number,
-  ): Address;
-  nibble_program_blob(program: Address, bytes: Address, count: number): number;
-  nibble_program_plan(program: Address, profile: Address, options: Address): Address;
-  nibble_program_name_input(program: Address, input: number, name: Address, nameBytes: number): void;
-  nibble_session_new(program: Address): Address;
-  nibble_session_free(session: Address): void;
-  nibble_session_given(session: Address, count: number): Address;
-  nibble_session_take(session: Address): Address;
-  nibble_session_host_data(session: Address, input: number, count: number): Address;
-  nibble_session_update(session: Address): Address;
-  nibble_session_fault(session: Address, node: number, position: number, value: number, site: number): Address;
-  nibble_session_bad_element(session: Address, input: number, element: Address): Address;
+  nibble_program_head(bytes: Address, count: number, fileSize: bigint): Address;
+  nibble_program_container(bytes: Address, count: number, method: Address, methodBytes: number): Address;
+  nibble_program_blob(bytes: Address, count: number): number;
+  nibble_program_plan(profile: Address, options: Address): Address;
+  nibble_program_name_input(input: number, name: Address, nameBytes: number): number;
+  nibble_session_new(): number;
+  nibble_session_free(session: number): void;
+  nibble_session_given(session: number, count: number): Address;
+  nibble_session_take(session: number): Address;
+  nibble_session_host_data(session: number, input: number, count: number): Address;
+  nibble_session_update(session: number): Address;
+  nibble_session_fault(session: number, node: number, position: number, value: number, site: number): Address;
+  nibble_session_bad_element(session: number, input: number, element: Address): Address;
 }
 
 let ownModule: Promise<WebAssembly.Module> | undefined;
@@ -68,7 +61,7 @@ async function compile(source: string | URL | BufferSource): Promise<WebAssembly
       return await WebAssembly.compileStreaming(response);
     return await WebAssembly.compile(await response.arrayBuffer());
   } catch (error) {
-    throw new NibbleError("io", `the planner ${url} could not be loaded: ${(error as Error).message}`, {
+    throw new NibbleError("io", `the planner ${url} could not be loaded: ${messageOf(error)}`, {
       cause: error,
     });
   }
@@ -85,7 +78,6 @@ const encoder = new TextEncoder();
 /** The planner of one program. Its sessions are Steppers. */
 export class Planner {
   private readonly exports: Exports;
-  readonly program: Address;
   /** Room for a record that the planner reads immediately. */
   readonly scratch: Address;
   private currentView: DataView;
@@ -99,7 +91,6 @@ export class Planner {
     this.exports = exports;
     this.currentView = new DataView(this.exports.memory.buffer);
     this.currentWords = new Uint32Array(this.exports.memory.buffer);
-    this.program = this.exports.nibble_program_new();
     this.scratch = this.exports.nibble_alloc(Math.max(wire.sizeofProfile, wire.sizeofBadElement));
   }
 
@@ -108,7 +99,13 @@ export class Planner {
       throw new NibbleError("invalid_argument", "the WebAssembly module given is not Nibble's planner");
     }
     const system = new System();
-    const instance = await WebAssembly.instantiate(module, { wasi_snapshot_preview1: system.imports() });
+    const instance = await WebAssembly.instantiate(module, { wasi_snapshot_preview1: system.imports() }).catch(
+      (error: unknown) => {
+        throw new NibbleError("out_of_memory", `the planner could not be started: ${messageOf(error)}`, {
+          cause: error,
+        });
+      },
+    );
     const exports = instance.exports as unknown as Exports;
     system.memory = exports.memory;
     exports._initialize();
@@ -146,7 +143,7 @@ export class Planner {
   /** Takes the first bytes of the file. Gives the size of the program in it. */
   head(firstBytes: Uint8Array, fileSize: number): number {
     return this.withBytes(firstBytes, (at) => {
-      const range = this.call((e) => e.nibble_program_head(this.program, at, firstBytes.length, BigInt(fileSize)));
+      const range = this.call((e) => e.nibble_program_head(at, firstBytes.length, BigInt(fileSize)));
       return wire.readFileRange(this.view, range).size;
     });
   }
@@ -155,9 +152,7 @@ export class Planner {
   container(program: Uint8Array, method: string): wire.FileRange {
     return this.withBytes(program, (at) =>
       this.withTexts([method], ([name]) => {
-        const range = this.call((e) =>
-          e.nibble_program_container(this.program, at, program.length, name!.at, name!.bytes),
-        );
+        const range = this.call((e) => e.nibble_program_container(at, program.length, name!.at, name!.bytes));
         return wire.readFileRange(this.view, range);
       }),
     );
@@ -165,21 +160,19 @@ export class Planner {
 
   /** Takes the blob. Gives the plan for a device. */
   plan(blob: Uint8Array, profile: wire.Profile, options: wire.Options): wire.Layout {
-    this.withBytes(blob, (at) => this.call((e) => e.nibble_program_blob(this.program, at, blob.length)));
+    this.withBytes(blob, (at) => this.call((e) => e.nibble_program_blob(at, blob.length)));
     wire.writeProfile(this.view, this.scratch, profile);
     const layout = this.borrow((memory) => {
       const at = memory.alloc(wire.sizeofOptions);
       wire.writeOptions(memory, at, options);
-      return this.call((e) => e.nibble_program_plan(this.program, this.scratch, at));
+      return this.call((e) => e.nibble_program_plan(this.scratch, at));
     });
     return wire.readLayout(this.view, layout);
   }
 
   /** Sets an input's name for errors. Call it before there is a session. */
   nameInput(input: number, name: string): void {
-    this.withTexts([name], ([text]) => {
-      this.exports.nibble_program_name_input(this.program, input, text!.at, text!.bytes);
-    });
+    this.withTexts([name], ([text]) => this.call((e) => e.nibble_program_name_input(input, text!.at, text!.bytes)));
   }
 
   /** The error in a failure record. */
@@ -200,7 +193,7 @@ export class Planner {
     try {
       result = run(this.exports);
     } catch (error) {
-      const why = this.system.lastWords.trim() || (error as Error).message;
+      const why = this.system.lastWords.trim() || messageOf(error);
       this.stopped = new NibbleError("internal", `the planner stopped with ${this.heapBytes} bytes of memory: ${why}`);
       throw this.stopped;
     }
@@ -233,6 +226,7 @@ export class Planner {
   /** Frees the planner memory that `use` allocates when it is done. */
   private borrow<T>(use: (memory: wire.Memory) => T): T {
     const taken: Address[] = [];
+    if (this.stopped) throw this.stopped;
     const alloc = (bytes: number): Address => {
       const at = this.exports.nibble_alloc(Math.max(bytes, 1)) >>> 0;
       if (at === 0) throw new NibbleError("out_of_memory", `the planner has no memory for ${bytes} bytes`);

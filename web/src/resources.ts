@@ -88,7 +88,10 @@ export class Resources {
   }
 
   async compile(): Promise<void> {
-    this.compiled = await Promise.all(this.layout.pipelines.map((one) => this.device.pipeline(one)));
+    const made = this.layout.pipelines.map((one) => this.device.pipeline(one));
+    // After all of them: what fails is then no longer kept, and the next load begins anew.
+    await Promise.allSettled(made);
+    this.compiled = await Promise.all(made);
   }
 
   /** Computes once what depends on constants alone, and frees what only this needed. */

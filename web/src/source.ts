@@ -1,6 +1,6 @@
 // Sources that give the bytes of a program file by position.
 
-import { messageOf, NibbleError } from "./errors.js";
+import { messageOf, NibbleError, textOf } from "./errors.js";
 import { HttpSource } from "./http_source.js";
 import type { ProgramSource, Source } from "./types.js";
 
@@ -15,10 +15,31 @@ export async function openSource(from: ProgramSource, signal: AbortSignal): Prom
     return url === undefined || url.protocol === "file:" ? openFile(url ?? String(from)) : HttpSource.open(url, signal);
   }
   if (from instanceof Blob) return new BlobSource(from);
-  if (from instanceof ArrayBuffer) return new BytesSource(new Uint8Array(from));
-  if (ArrayBuffer.isView(from)) return new BytesSource(new Uint8Array(from.buffer, from.byteOffset, from.byteLength));
-  if (typeof (from as Source | undefined)?.read === "function") return from;
-  throw new NibbleError("invalid_argument", "a program is loaded from an address, a Blob, bytes or a Source");
+  if (from instanceof ArrayBuffer || ArrayBuffer.isView(from)) return new BytesSource(bytesOf(from));
+  if (typeof (from as Source | undefined)?.read === "function") return checkSource(from);
+  throw invalid("a program is loaded from an address, a Blob, bytes or a Source");
+}
+
+function bytesOf(from: ArrayBuffer | ArrayBufferView): Uint8Array {
+  try {
+    return ArrayBuffer.isView(from)
+      ? new Uint8Array(from.buffer, from.byteOffset, from.byteLength)
+      : new Uint8Array(from);
+  } catch (error) {
+    throw invalid(`the bytes of the program cannot be read: ${messageOf(error)}`);
+  }
+}
+
+function checkSource(source: Source): Source {
+  const { size, parallel } = source;
+  const isSize = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
+  if (size !== undefined && !isSize(size))
+    throw invalid(`the size of a Source is a number of bytes, not ${textOf(size)}`);
+  // Without a single read, weights would stay zeros.
+  if (!isSize(parallel) || parallel === 0) {
+    throw invalid(`how many reads of a Source may run at the same time is a number from 1 on, not ${textOf(parallel)}`);
+  }
+  return source;
 }
 
 /** Undefined for a file path, which only Node accepts. */
@@ -28,20 +49,61 @@ function resolve(address: string | URL): URL | undefined {
     return new URL(address, base);
   } catch {
     if (base === undefined) return undefined;
-    throw new NibbleError("invalid_argument", `${String(address)} is not an address`);
+    throw invalid(`${String(address)} is not an address`);
   }
 }
 
 /** Exactly `count` bytes, or an error. */
 export async function readAll(source: Source, offset: number, count: number, signal: AbortSignal): Promise<Uint8Array> {
-  const bytes = new Uint8Array(count);
+  const bytes = await readAtMost(source, offset, count, signal);
+  if (bytes.length < count) throw truncated(source, offset + bytes.length, offset + count);
+  return bytes;
+}
+
+/** `count` bytes, or fewer at the end of the file. */
+export async function readAtMost(
+  source: Source,
+  offset: number,
+  count: number,
+  signal: AbortSignal,
+): Promise<Uint8Array> {
+  const bytes = makeBytes(count, source);
   let at = 0;
-  for await (const piece of source.read(offset, count, signal)) {
+  for await (const piece of checked(source, offset, count, signal)) {
     bytes.set(piece, at);
     at += piece.length;
   }
-  if (at < count) throw truncated(source, offset + at, offset + count);
-  return bytes;
+  return bytes.subarray(0, at);
+}
+
+/** A source's pieces. A caller's own source may give what it should not. */
+export async function* checked(
+  source: Source,
+  offset: number,
+  count: number,
+  signal: AbortSignal,
+): AsyncIterable<Uint8Array> {
+  let at = 0;
+  for await (const piece of source.read(offset, count, signal)) {
+    if (!(piece instanceof Uint8Array)) throw invalid(`${source.name} gave a piece that is no Uint8Array`);
+    at += piece.length;
+    if (at > count) throw invalid(`${source.name} gave ${at} bytes, but was asked for ${count}`);
+    yield piece;
+  }
+}
+
+function invalid(message: string): NibbleError {
+  return new NibbleError("invalid_argument", message);
+}
+
+/** A file may say that it needs more memory than there is. */
+function makeBytes(count: number, source: Source): Uint8Array<ArrayBuffer> {
+  try {
+    return new Uint8Array(count);
+  } catch (error) {
+    const message = `there is no memory for ${count} bytes of ${source.name}: ${messageOf(error)}`;
+    throw new NibbleError("out_of_memory", message, { cause: error });
+  }
 }
 
 export function truncated(source: Source, end: number, wanted: number): NibbleError {

@@ -3,18 +3,18 @@
 import * as wire from "#wire";
 import type { BadElement } from "./convert.js";
 import type { NibbleError } from "./errors.js";
-import { type Given, numberOf } from "./inputs.js";
+import { type Given, MAX_RANK, numberOf } from "./inputs.js";
 import type { Address, Planner } from "./planner.js";
 
 const noDims: number[] = [];
 
 export class Stepper {
-  private readonly session: Address;
+  private readonly session: number;
   /** Address of the inputs that the last call accepted. */
   private taken: Address = 0;
 
   constructor(readonly planner: Planner) {
-    this.session = planner.call((e) => e.nibble_session_new(planner.program));
+    this.session = planner.call((e) => e.nibble_session_new());
   }
 
   /** The stepper cannot be used after this. */
@@ -25,10 +25,11 @@ export class Stepper {
   /** Checks the inputs of a call; throws the planner's error if it refuses them. */
   take(inputs: readonly Given[]): void {
     const { planner } = this;
+    // First, because it refuses a wrong number of them.
+    const at = planner.call((e) => e.nibble_session_given(this.session, inputs.length));
     planner.withTexts(
       inputs.map(({ word }) => word),
       (words) => {
-        const at = planner.call((e) => e.nibble_session_given(this.session, inputs.length));
         const { view } = planner;
         inputs.forEach((input, i) => {
           const { kind, dtype, shape, count, integer } = input;
@@ -38,7 +39,7 @@ export class Stepper {
             word: words[i]!.at,
             wordBytes: words[i]!.bytes,
             hasShape: shape !== undefined,
-            shape: { rank: shape?.length ?? 0, dims: shape ? shape.slice(0, 8) : noDims },
+            shape: { rank: shape?.length ?? 0, dims: shape && shape.length <= MAX_RANK ? [...shape] : noDims },
             count,
             hasInteger: integer !== undefined,
             integer: integer ?? 0n,

