@@ -43,6 +43,10 @@ using SessionPtr = std::unique_ptr<nibble_session, Free>;
 nibble_device* device = nullptr;
 int file = -1;
 std::string path;
+/// How far inputs came: what is refused at once tests little.
+struct {
+  std::size_t all, loaded, compared;
+} counts{};
 
 /// The input decides all that is random: a find is found again.
 class Draw {
@@ -281,6 +285,7 @@ void compare_passes(nibble_load_options options, Draw draw) {
     if (!expected.is_done) return;
     if (!results.is_done) report(std::string("a call fails only with passes: ") + nibble_error());
     compare(results, expected, call);
+    if (call == 0) ++counts.compared;
   }
 }
 
@@ -291,6 +296,7 @@ void use_oddly(const nibble_load_options& options, Draw draw) {
     (void)sentence("nibble_model_load");
     return;
   }
+  ++counts.loaded;
   const auto outputs = nibble_model_output_count(model.get());
   if (nibble_model_constants_json(model.get()) == nullptr) report(sentence("nibble_model_constants_json"));
   nibble_tensor info{};
@@ -335,6 +341,9 @@ extern "C" int LLVMFuzzerInitialize(int* /*argc*/, char*** /*argv*/) {
   }
   file = memfd_create("program", 0);
   path = fmt::format("/proc/self/fd/{}", file);
+  std::atexit([] {
+    std::fprintf(stderr, "%zu inputs, %zu loaded, %zu compared\n", counts.all, counts.loaded, counts.compared);
+  });
   return 0;
 }
 
@@ -345,6 +354,7 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t s
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (ftruncate(file, 0) != 0 || pwrite(file, data, size, 0) != static_cast<ssize_t>(size)) return 0;
+  ++counts.all;
   Draw draw({data, size});
   OptionTexts texts;
   const auto options = options_of(draw, texts);

@@ -146,9 +146,12 @@ class GraphMutator {
     insert({"aten.view_copy.default", {source, add(IntList(shape.begin(), shape.end())), view}}, at);
   }
 
+  /// What a node reads or writes is written again, somewhere behind it.
   void write_in_place() {
-    const auto source = some_argument();
-    if (graph_.tensor(source) != nullptr) add_in_place(source, like(source), draw(graph_.nodes.size() + 1));
+    const auto at = draw(graph_.nodes.size());
+    const auto to = graph_.nodes[at].args[draw(graph_.nodes[at].args.size())];
+    if (graph_.tensor(to) == nullptr) return;
+    add_in_place(to, draw(2) == 0 ? to : like(to), at + 1 + draw(graph_.nodes.size() - at));
   }
 
   void add_in_place(ValueId to, ValueId other, std::size_t at) {
