@@ -342,6 +342,7 @@ extern "C" int LLVMFuzzerInitialize(int* /*argc*/, char*** /*argv*/) {
   file = memfd_create("program", 0);
   path = fmt::format("/proc/self/fd/{}", file);
   std::atexit([] {
+    nibble_device_free(device);  // what it still held would look like leaks
     std::fprintf(stderr, "%zu inputs, %zu loaded, %zu compared\n", counts.all, counts.loaded, counts.compared);
   });
   return 0;
