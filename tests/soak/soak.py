@@ -220,7 +220,8 @@ class Soak:
             return not self.is_over
 
     def sample(self, start: float) -> None:
-        """While nothing is open and nobody works. What the allocator keeps for later is no leak: it gives it back."""
+        """While nothing is open and nobody works. What is kept for later is no leak: Dawn frees what was released
+        when it works next, and the allocator when it is asked."""
         self.paused.set()
         with self.turn:
             if not self.turn.wait_for(lambda: self.is_over or self.at_rest == len(self.workers), timeout=300):
@@ -228,6 +229,8 @@ class Soak:
                 self.is_over = True
             if self.is_over:
                 return
+            with nibble.load(self.programs[0].path, self.device) as model:
+                self.programs[0].check(model)
             gc.collect()
             ctypes.CDLL(None).malloc_trim(0)
             resident = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
