@@ -80,7 +80,7 @@ Result<HostOutput> output_of(et::EValue& value, std::size_t index, const Shape& 
   std::array<SizesType, Shape::kMaxRank> sizes{};
   std::ranges::transform(shape, sizes.begin(), [](auto size) { return static_cast<SizesType>(size); });
   if (const auto error = et::resize_tensor(tensor, {sizes.data(), shape.rank()}); error != et::Error::Ok) {
-    return fail(ErrorCode::internal, "output {} cannot take the shape {} (ExecuTorch's error {})", index, shape,
+    return fail(ErrorCode::invalid_argument, "output {} cannot take the shape {} (ExecuTorch's error {})", index, shape,
                 static_cast<int>(error));
   }
   output.data = tensor.mutable_data_ptr();

@@ -1,5 +1,5 @@
-// make_seeds FOLDER [FILE.pte…] writes FOLDER/blob, FOLDER/graph (the same), FOLDER/pte and FOLDER/web (the same):
-// programs made by the tests' builders, and the given ones with the blobs inside them.
+// make_seeds FOLDER [FILE.pte…] writes FOLDER/pte and FOLDER/blob, and the same for the other targets that take files
+// or blobs: programs made by the tests' builders, and the given ones with the blobs inside them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,6 +20,8 @@ namespace fs = std::filesystem;
 
 /// Larger seeds make the fuzzer slow and teach it little.
 constexpr std::size_t kMaxSeedBytes = 32768;
+constexpr const char* kFileDoors[] = {"pte", "web", "capi"};
+constexpr const char* kBlobDoors[] = {"blob", "graph", "backend"};
 
 void save(const fs::path& path, std::span<const std::byte> bytes) {
   std::ofstream(path, std::ios::binary)
@@ -48,12 +50,12 @@ std::optional<Bytes> self_contained_blob(std::span<const std::byte> file) {
 }
 
 void add(const fs::path& folder, const std::string& name, std::span<const std::byte> file) {
-  for (const auto* door : {"pte", "web"}) {
+  for (const auto* door : kFileDoors) {
     if (file.size() <= kMaxSeedBytes) save(folder / door / name, file);
   }
   const auto blob = self_contained_blob(file);
   if (!blob || blob->size() > kMaxSeedBytes) return;
-  for (const auto* door : {"blob", "graph"}) save(folder / door / name, *blob);
+  for (const auto* door : kBlobDoors) save(folder / door / name, *blob);
 }
 
 }  // namespace
@@ -64,7 +66,8 @@ int main(int argc, char** argv) {
     return 2;
   }
   const fs::path folder = argv[1];
-  for (const auto* door : {"blob", "graph", "pte", "web"}) fs::create_directories(folder / door);
+  for (const auto* door : kFileDoors) fs::create_directories(folder / door);
+  for (const auto* door : kBlobDoors) fs::create_directories(folder / door);
 
   auto everything = describe(every_kind_blob(), {.dynamic = true});
   everything.methods.push_back(

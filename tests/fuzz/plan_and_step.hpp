@@ -30,6 +30,21 @@ inline Options forced_by(std::uint32_t seed) {
   return options;
 }
 
+/// Rows for ranges that begin and end anywhere.
+inline std::vector<TuningRow> tuning_by(std::uint32_t seed) {
+  std::vector<TuningRow> tuning;
+  std::minstd_rand random(seed);
+  for (const auto* choice : all_choices(ops::registry())) {
+    if (random() % 4 != 0) continue;
+    const std::uint64_t rows = random() % 16;
+    const std::uint64_t width = random() % 64;
+    const auto& variant = choice->variants[random() % choice->variants.size()];
+    tuning.push_back({std::string(choice->name), std::string(variant.name), rows, rows + random() % 64, width,
+                      width + random() % 4096});
+  }
+  return tuning;
+}
+
 inline DeviceProfile profile_by(AdapterKind kind, std::uint32_t seed) {
   std::minstd_rand random(seed);
   const auto is = [&] { return random() % 2 == 0; };
@@ -39,6 +54,7 @@ inline DeviceProfile profile_by(AdapterKind kind, std::uint32_t seed) {
   profile.subgroups = is();
   profile.packed_dot = is();
   if (profile.subgroups) profile.subgroup_max = is() ? 4 : 32;
+  if (is()) profile.limits.max_workgroup_invocations = profile.limits.max_workgroup_size_x = 1024;
   if (is())
     profile.limits.max_buffer_size = profile.limits.max_storage_binding_size = std::uint64_t{1} << (10 + random() % 31);
   return profile;
@@ -51,6 +67,7 @@ inline Options options_by(std::uint32_t seed) {
   constexpr std::uint64_t kShards[] = {0, 0, 16, 100, 1024, 65536};
   options.max_shard_bytes = kShards[random() % std::size(kShards)];
   options.f16_cache = rarely();
+  if (rarely()) options.tuning = tuning_by(seed);
   for (const auto& pass : passes()) {
     if (rarely()) options.without_passes.emplace_back(pass.name);
   }

@@ -30,10 +30,7 @@ int BlobBuilder::tensor(DType dtype, std::vector<std::uint32_t> dims, TensorOpti
 }
 
 int BlobBuilder::constant(DType dtype, std::vector<std::uint32_t> dims, Bytes bytes, TensorOptions options) {
-  const int id = raw_constant(raw_.size(), bytes.size());
-  raw_.insert(raw_.end(), bytes.begin(), bytes.end());
-  raw_.resize(aligned(raw_.size()));
-  return add_tensor(dtype, std::move(dims), id, options);
+  return add_tensor(dtype, std::move(dims), inline_constant(bytes), options);
 }
 
 int BlobBuilder::named_constant(DType dtype, std::vector<std::uint32_t> dims, std::string key, Bytes bytes,
@@ -46,6 +43,13 @@ int BlobBuilder::named_constant(DType dtype, std::vector<std::uint32_t> dims, st
 int BlobBuilder::raw_constant(std::uint64_t offset, std::uint64_t length, std::string key) {
   constants_.push_back({offset, length, std::move(key)});
   return static_cast<int>(constants_.size()) - 1;
+}
+
+int BlobBuilder::inline_constant(const Bytes& bytes) {
+  const int id = raw_constant(raw_.size(), bytes.size());
+  raw_.insert(raw_.end(), bytes.begin(), bytes.end());
+  raw_.resize(aligned(raw_.size()));
+  return id;
 }
 
 int BlobBuilder::add_tensor(DType dtype, std::vector<std::uint32_t> dims, int constant, const TensorOptions& options) {

@@ -86,6 +86,8 @@ class BlobBuilder {
 
   /// A constant as the file describes it, without bytes behind it; returns its id.
   int raw_constant(std::uint64_t offset, std::uint64_t length, std::string key = {});
+  /// The same with its bytes in the raw region.
+  int inline_constant(const Bytes& bytes);
   void shaders(std::size_t count) { shaders_ = count; }
 
   Bytes finish() const;

@@ -1,0 +1,370 @@
+// The C API with a device behind it: whatever the file and the inputs are, each call does its work or says why not, and
+// passes change no number.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+#include "graph/passes/passes.hpp"
+#include "nibble/nibble.h"
+#include "ops/registry.hpp"
+#include "structure.hpp"
+
+namespace {
+
+using nibble::ErrorCode;
+
+[[noreturn]] void report(const std::string& bug) {
+  std::fprintf(stderr, "%s\n", bug.c_str());
+  std::abort();
+}
+
+/// The sentence of a call that failed: what it says must be the program's or the caller's fault.
+std::string sentence(const char* call) {
+  const std::string text = nibble_error();
+  const auto code = static_cast<ErrorCode>(nibble_error_code());
+  if (text.empty()) report(std::string(call) + " failed and said nothing");
+  if (code == ErrorCode::internal || code == ErrorCode::gpu || code == ErrorCode::device_lost) {
+    report(std::string(call) + ": " + text);
+  }
+  return text;
+}
+
+struct Free {
+  void operator()(nibble_model* model) const { nibble_model_free(model); }
+  void operator()(nibble_session* session) const { nibble_session_free(session); }
+};
+using ModelPtr = std::unique_ptr<nibble_model, Free>;
+using SessionPtr = std::unique_ptr<nibble_session, Free>;
+
+nibble_device* device = nullptr;
+int file = -1;
+std::string path;
+/// How far inputs came: what is refused at once tests little.
+struct {
+  std::size_t all, loaded, compared;
+} counts{};
+
+/// The input decides all that is random: a find is found again.
+class Draw {
+ public:
+  explicit Draw(std::span<const std::uint8_t> data) {
+    std::uint32_t hash = 2166136261U;
+    for (const auto byte : data) hash = (hash ^ byte) * 16777619U;
+    random_.seed(hash);
+  }
+  std::uint64_t below(std::uint64_t count) { return random_() % count; }
+  bool one_in(std::uint64_t count) { return below(count) == 0; }
+
+ private:
+  std::minstd_rand random_;
+};
+
+/// Small enough that a call is quick on a software adapter, mostly.
+nibble_load_options limits() {
+  nibble_load_options options{};
+  options.max_device_bytes = std::uint64_t{1} << 20U;
+  options.max_host_bytes = std::uint64_t{1} << 24U;
+  options.max_nodes = 64;
+  options.max_dispatches = 256;
+  return options;
+}
+
+/// What the options point to lives here.
+struct OptionTexts {
+  std::string without;
+  std::string variants;
+};
+
+nibble_load_options options_of(Draw& draw, OptionTexts& texts) {
+  auto options = limits();
+  constexpr std::uint64_t kShards[] = {0, 0, 0, 16, 100, 1024};
+  options.max_shard_bytes = kShards[draw.below(std::size(kShards))];
+  options.f16_cache = draw.one_in(8) ? 1 : 0;
+  // The one pass that may change how a sum is rounded.
+  texts.without = "batch_norm";
+  for (const auto& pass : nibble::passes()) {
+    if (pass.name != texts.without && draw.one_in(8)) texts.without += "," + std::string(pass.name);
+  }
+  if (draw.one_in(2)) {
+    for (const auto* choice : nibble::all_choices(nibble::ops::registry())) {
+      const auto& variant = choice->variants[draw.below(choice->variants.size())];
+      texts.variants +=
+          (texts.variants.empty() ? "" : ",") + std::string(choice->name) + "=" + std::string(variant.name);
+    }
+  }
+  options.without_passes = texts.without.c_str();
+  options.variants = texts.variants.c_str();
+  return options;
+}
+
+struct Inputs {
+  std::vector<nibble_tensor> tensors;
+  std::vector<std::vector<std::uint8_t>> bytes;  ///< exactly as many as the tensors say
+};
+
+std::size_t width_of(std::int32_t dtype) {
+  switch (dtype) {
+    case NIBBLE_INT32:
+    case NIBBLE_FLOAT32: return 4;
+    case NIBBLE_INT64:
+    case NIBBLE_FLOAT64: return 8;
+    case NIBBLE_FLOAT16: return 2;
+    default: return 1;
+  }
+}
+
+template <class T>
+void put(std::vector<std::uint8_t>& bytes, std::size_t index, T value) {
+  std::memcpy(bytes.data() + index * sizeof(T), &value, sizeof(T));
+}
+
+void fill(std::vector<std::uint8_t>& bytes, std::int32_t dtype, Draw& draw) {
+  const std::size_t width = width_of(dtype);
+  // A few numbers are beyond any table.
+  const auto integer = [&] { return static_cast<std::int64_t>(draw.one_in(512) ? draw.below(1000) : draw.below(4)); };
+  const auto real = [&] { return static_cast<float>(draw.below(4096)) / 1024.0F - 2.0F; };
+  for (std::size_t i = 0; i < bytes.size() / width; ++i) {
+    switch (dtype) {
+      case NIBBLE_INT32: put(bytes, i, static_cast<std::int32_t>(integer())); break;
+      case NIBBLE_INT64: put(bytes, i, integer()); break;
+      case NIBBLE_FLOAT32: put(bytes, i, real()); break;
+      case NIBBLE_FLOAT64: put(bytes, i, static_cast<double>(real())); break;
+      // Between 0.5 and 2, of either sign.
+      case NIBBLE_FLOAT16:
+        put(bytes, i, static_cast<std::uint16_t>(0x3800U + draw.below(0x800) + (draw.below(2) << 15U)));
+        break;
+      case NIBBLE_BOOL: bytes[i] = static_cast<std::uint8_t>(draw.below(2)); break;
+      default: bytes[i] = static_cast<std::uint8_t>(draw.below(256)); break;
+    }
+  }
+}
+
+/// Inputs as the model wants them, each with memory of its own. `is_odd`: some lie about one thing.
+Inputs inputs_of(nibble_model* model, Draw& draw, bool is_odd) {
+  Inputs inputs;
+  const auto count = nibble_model_input_count(model);
+  inputs.tensors.resize(count);
+  inputs.bytes.resize(count);
+  const bool is_smaller = draw.one_in(3);
+  for (std::size_t i = 0; i < count; ++i) {
+    auto& tensor = inputs.tensors[i];
+    if (!nibble_model_input(model, i, &tensor)) report(sentence("nibble_model_input"));
+    if (tensor.is_int != 0) tensor.integer = static_cast<std::int64_t>(draw.below(5)) - 1;
+    if (is_odd && draw.one_in(4)) tensor.dtype = static_cast<std::int32_t>(draw.below(10)) - 1;
+    if (is_odd && draw.one_in(8)) tensor.rank = static_cast<std::uint32_t>(draw.below(10));
+    nibble::Size elements = 1;
+    for (std::uint32_t d = 0; d < std::min<std::uint32_t>(tensor.rank, NIBBLE_MAX_RANK); ++d) {
+      auto& size = tensor.shape[d];
+      if (is_smaller && size > 0) size -= static_cast<std::int64_t>(draw.below(static_cast<std::uint64_t>(size) + 1));
+      if (is_odd && draw.one_in(16)) size = static_cast<std::int64_t>(draw.below(2) << 62U) - 1;
+      elements = elements * nibble::Size(size < 0 ? 0 : static_cast<std::uint64_t>(size));
+    }
+    const auto bytes = elements * width_of(tensor.dtype);
+    auto& memory = inputs.bytes[i];
+    if (tensor.is_int == 0) memory.resize(bytes.fits(limits().max_device_bytes) ? bytes.unchecked() : 64);
+    if (is_odd && draw.one_in(8)) memory.resize(memory.size() / 2);
+    fill(memory, tensor.dtype, draw);
+    tensor.data = is_odd && draw.one_in(16) ? nullptr : memory.data();
+    tensor.bytes = memory.size();
+    if (is_odd && draw.one_in(16)) tensor.word = "complex128";
+    if (is_odd && draw.one_in(16)) tensor.is_int = 1 - tensor.is_int;
+  }
+  if (is_odd && draw.one_in(8)) inputs.tensors.resize(draw.below(4));
+  return inputs;
+}
+
+ModelPtr load(const nibble_load_options& options) {
+  return ModelPtr(nibble_model_load(device, path.c_str(), &options));
+}
+
+struct Results {
+  bool is_done = false;
+  std::vector<nibble_tensor> tensors = {};
+  std::vector<std::vector<std::uint8_t>> bytes = {};
+};
+
+/// In steps, with outputs that are just as large as they must be, or (`is_odd`) not.
+Results run(nibble_session* session, std::size_t outputs, const Inputs& inputs, Draw* odd = nullptr) {
+  Results results;
+  if (!nibble_session_set_inputs(session, inputs.tensors.data(), inputs.tensors.size())) {
+    (void)sentence("nibble_session_set_inputs");
+    return results;
+  }
+  results.tensors.resize(outputs);
+  results.bytes.resize(outputs);
+  for (std::size_t i = 0; i < outputs; ++i) {
+    auto& tensor = results.tensors[i];
+    if (!nibble_session_output(session, i, &tensor)) report(sentence("nibble_session_output"));
+    std::uint64_t bytes = tensor.is_int != 0 ? sizeof(std::int64_t) : width_of(tensor.dtype);
+    for (std::uint32_t d = 0; d < tensor.rank; ++d) bytes *= static_cast<std::uint64_t>(tensor.shape[d]);
+    if (odd != nullptr && odd->one_in(4)) bytes = odd->below(bytes + 2);
+    if (odd != nullptr && odd->one_in(8)) tensor.dtype = static_cast<std::int32_t>(odd->below(10)) - 1;
+    results.bytes[i].resize(bytes);
+    tensor.data = results.bytes[i].data();
+    tensor.bytes = bytes;
+  }
+  results.is_done = nibble_session_execute(session, results.tensors.data(), outputs);
+  if (!results.is_done) (void)sentence("nibble_session_execute");
+  return results;
+}
+
+float half(std::uint16_t bits) {
+  const int exponent = bits >> 10U & 31U;
+  const float fraction = static_cast<float>(bits & 1023U) / 1024.0F;
+  const float sign = bits >> 15U != 0 ? -1.0F : 1.0F;
+  if (exponent == 31) return fraction == 0 ? sign * INFINITY : NAN;
+  return sign * (exponent == 0 ? std::ldexp(fraction, -14) : std::ldexp(1.0F + fraction, exponent - 15));
+}
+
+double element(const nibble_tensor& tensor, const std::vector<std::uint8_t>& bytes, std::size_t i) {
+  const auto get = [&]<class T>(T value) {
+    std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
+    return value;
+  };
+  switch (tensor.is_int != 0 ? NIBBLE_INT64 : tensor.dtype) {
+    case NIBBLE_INT32: return get(std::int32_t{});
+    case NIBBLE_INT64: return static_cast<double>(get(std::int64_t{}));
+    case NIBBLE_FLOAT32: return get(float{});
+    case NIBBLE_FLOAT64: return get(double{});
+    case NIBBLE_FLOAT16: return half(get(std::uint16_t{}));
+    case NIBBLE_INT8: return static_cast<std::int8_t>(bytes[i]);
+    default: return bytes[i];
+  }
+}
+
+/// Sums may be done in another order where linears were joined, so numbers are equal but for rounding.
+void compare(const Results& with, const Results& without, std::size_t call) {
+  for (std::size_t o = 0; o < with.tensors.size(); ++o) {
+    const auto& tensor = with.tensors[o];
+    const auto width = tensor.is_int != 0 ? sizeof(std::int64_t) : width_of(tensor.dtype);
+    if (with.bytes[o].size() != without.bytes[o].size()) report(fmt::format("output {} has another size", o));
+    double largest = 1;
+    for (std::size_t i = 0; i < without.bytes[o].size() / width; ++i) {
+      const auto value = std::abs(element(tensor, without.bytes[o], i));
+      if (std::isfinite(value)) largest = std::max(largest, value);
+    }
+    const double tolerance = (width == 2 ? 1e-2 : 1e-4) * largest;
+    for (std::size_t i = 0; i < with.bytes[o].size() / width; ++i) {
+      const auto a = element(tensor, with.bytes[o], i);
+      const auto b = element(tensor, without.bytes[o], i);
+      if (a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= tolerance) continue;
+      report(fmt::format("call {}: element {} of output {} is {} with passes, but {} without", call, i, o, a, b));
+    }
+  }
+}
+
+/// Passes may take away what is refused or fails, because nobody reads it; but they may refuse nothing themselves.
+void compare_passes(nibble_load_options options, Draw draw) {
+  const auto with = load(options);
+  std::string all;
+  for (const auto& pass : nibble::passes()) all += (all.empty() ? "" : ",") + std::string(pass.name);
+  const std::string why = with ? "" : sentence("nibble_model_load");
+  options.without_passes = all.c_str();
+  const auto without = load(options);
+  if (!without) {
+    (void)sentence("nibble_model_load");
+    return;
+  }
+  if (!with) {
+    // Kernels of joined nodes may need more memory or dispatches than the limits of this target allow.
+    if (why.find("but the option") == std::string::npos) report("only with passes: " + why);
+    return;
+  }
+  const SessionPtr one(nibble_model_session(with.get()));
+  const SessionPtr two(nibble_model_session(without.get()));
+  if (!one || !two) report(sentence("nibble_model_session"));
+  const auto outputs = nibble_model_output_count(with.get());
+  for (std::size_t call = 0; call < 2; ++call) {
+    const auto inputs = inputs_of(with.get(), draw, false);
+    const auto expected = run(two.get(), outputs, inputs);
+    const auto results = run(one.get(), outputs, inputs);
+    if (!expected.is_done) return;
+    if (!results.is_done) report(std::string("a call fails only with passes: ") + nibble_error());
+    compare(results, expected, call);
+    if (call == 0) ++counts.compared;
+  }
+}
+
+/// Calls that are wrong in a way, sessions that outlive their model, and a right call after all of them.
+void use_oddly(const nibble_load_options& options, Draw draw) {
+  auto model = load(options);
+  if (!model) {
+    (void)sentence("nibble_model_load");
+    return;
+  }
+  ++counts.loaded;
+  const auto outputs = nibble_model_output_count(model.get());
+  if (nibble_model_constants_json(model.get()) == nullptr) report(sentence("nibble_model_constants_json"));
+  nibble_tensor info{};
+  if (nibble_model_input(model.get(), nibble_model_input_count(model.get()), &info) ||
+      nibble_model_output(model.get(), outputs, &info)) {
+    report("there is one input or output too many");
+  }
+  std::vector<SessionPtr> sessions;
+  for (std::uint64_t i = 0; i < 1 + draw.below(2); ++i) {
+    sessions.emplace_back(nibble_model_session(model.get()));
+    if (!sessions.back()) report(sentence("nibble_model_session"));
+  }
+  const auto right = inputs_of(model.get(), draw, false);
+  for (int i = 0; i < 3; ++i) {
+    const auto odd = inputs_of(model.get(), draw, true);
+    (void)run(sessions[draw.below(sessions.size())].get(), outputs, odd, draw.one_in(2) ? &draw : nullptr);
+    std::vector<nibble_tensor> answers(outputs);
+    if (!nibble_model_run(model.get(), odd.tensors.data(), odd.tensors.size(), answers.data(), answers.size())) {
+      (void)sentence("nibble_model_run");
+    }
+  }
+  // A call that was set up and not made, and one that was not set up.
+  (void)nibble_session_set_inputs(sessions[0].get(), right.tensors.data(), right.tensors.size());
+  if (draw.one_in(2)) model.reset();
+  for (const auto& session : sessions) {
+    (void)run(session.get(), outputs, right, &draw);
+    std::vector<nibble_tensor> none(outputs);
+    if (!nibble_session_execute(session.get(), none.data(), outputs)) (void)sentence("nibble_session_execute");
+    (void)run(session.get(), outputs, right);
+    if (nibble_session_states_json(session.get()) == nullptr) (void)sentence("nibble_session_states_json");
+    model.reset();
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerInitialize(int* /*argc*/, char*** /*argv*/) {
+  device = nibble_device_open(nullptr, nullptr);
+  if (device == nullptr) {
+    std::fprintf(stderr, "fuzz_capi: %s\n", nibble_error());
+    std::exit(2);
+  }
+  file = memfd_create("program", 0);
+  path = fmt::format("/proc/self/fd/{}", file);
+  std::atexit([] {
+    nibble_device_free(device);  // what it still held would look like leaks
+    std::fprintf(stderr, "%zu inputs, %zu loaded, %zu compared\n", counts.all, counts.loaded, counts.compared);
+  });
+  return 0;
+}
+
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size, std::size_t most,
+                                               unsigned int seed) {
+  return nibble::test::mutate(data, size, most, seed, nibble::test::changed_pte);
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (ftruncate(file, 0) != 0 || pwrite(file, data, size, 0) != static_cast<ssize_t>(size)) return 0;
+  ++counts.all;
+  Draw draw({data, size});
+  OptionTexts texts;
+  const auto options = options_of(draw, texts);
+  const auto objects = nibble_device_live_objects(device);
+  compare_passes(options, draw);
+  use_oddly(options, draw);
+  if (const auto left = nibble_device_live_objects(device); left != objects) {
+    report(fmt::format("{} GPU objects were there before, {} are left", objects, left));
+  }
+  // What cannot be read is for fuzz_pte: here it would only fill the corpus.
+  return nibble::read_program(std::as_bytes(std::span(data, size))) ? 0 : -1;
+}

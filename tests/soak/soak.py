@@ -1,0 +1,300 @@
+"""Many threads that load, run, fork, cancel and close many programs, and a process that stays as large as it was.
+
+    soak.py [--minutes 30] [--seed N] [--threads 4] [--programs build/programs] [--count 24]
+
+Every ten seconds the threads pause with everything closed, and a line is printed. GPU objects and file descriptors are
+then exactly as many as at the beginning. Resident memory may not grow any more: its median in the last third of the
+time is at most that of the second third, 5 % and 16 MB. Exit code 1 where this is not so, or where a thread failed.
+"""
+
+import argparse
+import ctypes
+import gc
+import json
+import os
+import random
+import signal
+import statistics
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+import nibble
+
+ROOT = Path(__file__).resolve().parents[2]
+MOST_BYTES = 1 << 20  # larger programs make rounds slow and show nothing else
+SMALL = {"max_device_bytes": 1 << 24, "max_host_bytes": 1 << 24, "max_nodes": 256, "max_dispatches": 1024}
+MARGIN, MARGIN_BYTES = 0.05, 16e6
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program with the results that its calls gave when nothing else ran."""
+
+    path: Path
+    calls: list[tuple[list[np.ndarray], tuple]]
+
+    @classmethod
+    def prepare(cls, folder: Path, device: nibble.Device) -> "Program | None":
+        """None for a program that Nibble does not run alone."""
+        facts = json.loads((folder / "case.json").read_text())
+        inputs = [[np.load(folder / f"in{c}_{i}.npy") for i in range(facts["inputs"])] for c in range(facts["calls"])]
+        try:
+            with nibble.load(folder / "model.pte", device) as model:
+                return cls(folder / "model.pte", [(call, as_tuple(model.run(*call))) for call in inputs])
+        except nibble.NibbleError:
+            return None
+
+    def check(self, session) -> None:
+        """The calls of a session that has made none."""
+        for inputs, expected in self.calls:
+            self.compare(session.run(*inputs), expected)
+
+    def compare(self, results, expected) -> None:
+        for result, wanted in zip(as_tuple(results), expected, strict=True):
+            np.testing.assert_array_equal(result, wanted, err_msg=str(self.path))
+
+
+def as_tuple(results) -> tuple:
+    return results if isinstance(results, tuple) else (results,)
+
+
+class Worker(threading.Thread):
+    """Does one thing after the other, and holds nothing in between."""
+
+    def __init__(self, soak: "Soak", number: int):
+        super().__init__(daemon=True)
+        self.soak = soak
+        self.random = random.Random(soak.seed * 1000 + number)
+        self.file = soak.folder / f"hostile{number}.pte"
+        self.things = (self.load_and_run, self.sessions, self.close_amid_calls, self.cancel, self.hostile, self.fork)
+
+    def run(self) -> None:
+        try:
+            while self.soak.go_on():
+                thing = self.random.choices(self.things, weights=(4, 4, 2, 2, 6, 1))[0]
+                thing(self.random.choice(self.soak.programs))
+                self.soak.counts[thing.__name__] += 1
+        except BaseException:
+            self.soak.fail(traceback.format_exc())
+
+    def load(self, program: Program) -> nibble.Model:
+        return nibble.load(program.path, self.soak.device)
+
+    def load_and_run(self, program: Program) -> None:
+        with self.load(program) as model:
+            program.check(model)
+
+    def sessions(self, program: Program) -> None:
+        """Several of one model, some of which outlive it."""
+        with self.load(program) as model:
+            made = [model.session() for _ in range(self.random.randint(1, 4))]
+        self.random.shuffle(made)
+        for session in made:
+            with session:
+                program.check(session)
+
+    def close_amid_calls(self, program: Program) -> None:
+        self.amid_calls(program, lambda model, session: (model.close(), session.close()), "is closed")
+
+    def cancel(self, program: Program) -> None:
+        self.amid_calls(program, lambda _, session: session.cancel() if hasattr(session, "cancel") else None, "cancel")
+
+    def amid_calls(self, program: Program, interrupt, sentence: str) -> None:
+        """Another thread interrupts a session's calls, which are right or say so."""
+        with self.load(program) as model, model.session() as session:
+            other = threading.Timer(self.random.uniform(0, 0.02), interrupt, (model, session))
+            other.start()
+            try:
+                program.check(session)
+            except nibble.NibbleError as error:
+                if sentence not in str(error):
+                    raise
+            finally:
+                other.join()
+
+    def hostile(self, program: Program) -> None:
+        """A program with a few other bytes is refused, or runs."""
+        content = bytearray(program.path.read_bytes())
+        for _ in range(self.random.choice((1, 1, 2, 8))):
+            at = self.random.randrange(len(content))
+            content[at] = self.random.choice((0, 1, 127, 255, content[at] ^ 1 << self.random.randrange(8)))
+        if self.random.random() < 0.1:
+            del content[self.random.randrange(len(content)) :]
+        self.file.write_bytes(content)
+        try:
+            with nibble.load(self.file, self.soak.device, **SMALL) as model:
+                model.run(*program.calls[0][0])
+        except nibble.NibbleError as error:
+            if error.code in ("internal", "gpu", "device_lost"):
+                find = ROOT / "build" / f"soak-find-{self.soak.seed}.pte"
+                find.write_bytes(content)
+                raise AssertionError(f"{find}: {error}") from error
+            self.soak.counts["refused"] += 1
+
+    def fork(self, program: Program) -> None:
+        with self.load(program) as model:
+            child = os.fork()
+            if child == 0:
+                signal.alarm(60)  # ends a child that hangs
+                os._exit(7 if all(fails(call) for call in self.calls_of(model, program)) else 1)
+            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            if code != 7:
+                raise AssertionError(f"a child of a fork ended with {code}")
+            program.check(model)
+
+    def calls_of(self, model: nibble.Model, program: Program):
+        inputs = program.calls[0][0]
+        return (
+            lambda: model.run(*inputs),
+            model.session,
+            lambda: self.load(program),
+            lambda: self.soak.device.live_objects,
+        )
+
+
+def fails(call) -> bool:
+    try:
+        call()
+    except nibble.NibbleError:
+        return True
+    return False
+
+
+@dataclass(frozen=True)
+class Sample:
+    seconds: float
+    resident: int
+    files: int
+    objects: int
+
+
+class Soak:
+    def __init__(self, arguments: argparse.Namespace, folder: Path):
+        self.seed, self.folder = arguments.seed, folder
+        self.seconds = arguments.minutes * 60
+        self.counts: Counter = Counter()
+        self.failures: list[str] = []
+        self.device = nibble.Device()
+        self.programs = self.prepare(arguments.programs, arguments.count)
+        self.samples = []
+        self.is_over = False
+        self.paused = threading.Event()
+        self.turn = threading.Condition()
+        self.at_rest = 0
+        self.workers = [Worker(self, number) for number in range(arguments.threads)]
+
+    def prepare(self, folder: Path, count: int) -> list[Program]:
+        folders = sorted(path.parent for path in folder.glob("*/model.pte") if path.stat().st_size <= MOST_BYTES)
+        random.Random(self.seed).shuffle(folders)
+        programs = []
+        for one in folders:
+            if len(programs) == count:
+                break
+            if program := Program.prepare(one, self.device):
+                programs.append(program)
+        if not programs:
+            sys.exit(f"soak: there are no programs in {folder}; ./test python makes them")
+        return programs
+
+    def fail(self, what: str) -> None:
+        with self.turn:
+            self.failures.append(what)
+            self.is_over = True
+            self.turn.notify_all()
+
+    def go_on(self) -> bool:
+        """For workers between two things: waits while a sample is taken."""
+        with self.turn:
+            self.at_rest += 1
+            self.turn.notify_all()
+            self.turn.wait_for(lambda: self.is_over or not self.paused.is_set())
+            self.at_rest -= 1
+            return not self.is_over
+
+    def sample(self, start: float) -> None:
+        """While nothing is open and nobody works. What is kept for later is no leak: Dawn frees what was released
+        when it works next, and the allocator when it is asked."""
+        self.paused.set()
+        with self.turn:
+            if not self.turn.wait_for(lambda: self.is_over or self.at_rest == len(self.workers), timeout=300):
+                self.failures.append("a thread has done one thing for five minutes")
+                self.is_over = True
+            if self.is_over:
+                return
+            with nibble.load(self.programs[0].path, self.device) as model:
+                self.programs[0].check(model)
+            gc.collect()
+            ctypes.CDLL(None).malloc_trim(0)
+            resident = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            files = len(os.listdir("/proc/self/fd"))
+            self.samples.append(Sample(time.monotonic() - start, resident, files, self.device.live_objects))
+            self.paused.clear()
+            self.turn.notify_all()
+        now = self.samples[-1]
+        counts = ", ".join(f"{name} {count}" for name, count in sorted(self.counts.items()))
+        print(
+            f"{now.seconds:5.0f} s: {now.resident / 1e6:.1f} MB, {now.files} files, {now.objects} objects, "
+            f"{self.device.compiled_pipelines} pipelines; {counts}",
+            flush=True,
+        )
+
+    def run(self) -> int:
+        for worker in self.workers:
+            worker.start()
+        start = time.monotonic()
+        self.sample(start)
+        while not self.is_over and time.monotonic() - start < self.seconds:
+            time.sleep(min(10, self.seconds / 12))
+            self.sample(start)
+        with self.turn:
+            self.is_over = True
+            self.turn.notify_all()
+        for worker in self.workers:
+            worker.join(60)
+        self.failures += self.growth() if not self.failures else []
+        for failure in self.failures:
+            print(failure)
+        things = sum(self.counts.values()) - self.counts["refused"]
+        print(f"{things} things, {len(self.failures)} failures")
+        return 1 if self.failures else 0
+
+    def growth(self) -> list[str]:
+        found = []
+        for what in ("files", "objects"):
+            numbers = [getattr(sample, what) for sample in self.samples]
+            if len(set(numbers)) != 1:
+                found.append(f"{what} with everything closed, from the first sample on: {numbers}")
+        third = self.seconds / 3
+        second, last = (
+            statistics.median(s.resident for s in self.samples if begin <= s.seconds < begin + width)
+            for begin, width in ((third, third), (2 * third, self.seconds))
+        )
+        if last > second * (1 + MARGIN) + MARGIN_BYTES:
+            found.append(f"resident memory grew from {second / 1e6:.1f} MB to {last / 1e6:.1f} MB (medians of thirds)")
+        return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Loads, runs, forks, cancels and closes programs from many threads.")
+    parser.add_argument("--minutes", type=float, default=30, help="how long (default: 30)")
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="of all that is random (default: the time)")
+    parser.add_argument("--threads", type=int, default=4, help="how many work at once (default: 4)")
+    parser.add_argument("--programs", type=Path, default=ROOT / "build" / "programs", help="exported programs")
+    parser.add_argument("--count", type=int, default=24, help="how many of them (default: 24)")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        soak = Soak(arguments, Path(folder))
+        print(f"seed {arguments.seed} on {soak.device.name}, {len(soak.programs)} programs", flush=True)
+        return soak.run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
