@@ -134,8 +134,8 @@ class NIBBLE_API Session {
   Result<std::vector<DispatchTime>> profile(std::span<const HostOutput> outputs);
   /// Lets the call that is under way fail with `cancelled`, as soon as what the GPU works on is done; without a call it
   /// does nothing. For any thread. A call is under way from set_inputs() to the end of execute(), or during run().
-  /// The tensors that the session keeps may then be partly changed, but for rows of caches that were in use: a call
-  /// that fills the same rows can be made again.
+  /// The tensors that the session keeps may then be partly changed; of a cache only the rows that the call fills, so it
+  /// can be made again.
   void cancel() noexcept;
   /// The tensors that the session keeps from call to call.
   Result<std::vector<StateInfo>> states() const;

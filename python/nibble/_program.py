@@ -249,8 +249,8 @@ class Session(_Closable):
 
     def cancel(self) -> None:
         """Lets the call that another thread is in fail, with the code "cancelled", as soon as what the GPU works on is
-        done. Without a call it does nothing. The tensors that the session keeps may then be partly changed, but for
-        rows of caches that were in use: a call that fills the same rows can be made again."""
+        done. Without a call it does nothing. The tensors that the session keeps may then be partly changed; of a
+        cache only the rows that the call fills, so it can be made again."""
         with self._handle.use() as session:
             lib.nibble_session_cancel(session)
 

@@ -110,8 +110,8 @@ export interface Model {
 export interface RunOptions {
   /**
    * Stops the call, which then rejects with the signal's reason as soon as what the GPU works on is done. What the session
-   * keeps may then be partly changed, but for rows of caches that were in use: a call that fills the same rows can be
-   * made again. A signal that is already aborted changes nothing.
+   * keeps may then be partly changed; of a cache only the rows that the call fills, so it can be made again. A signal that
+   * is already aborted changes nothing.
    */
   signal?: AbortSignal;
 }
