@@ -137,6 +137,7 @@ std::vector<std::shared_ptr<const Pipeline>> Pipelines::take_unused() {
   std::ranges::sort(unused, {}, [](const auto& entry) { return entry->second.last_use; });
   unused.resize(unused.size() - kMostUnused);
   std::vector<std::shared_ptr<const Pipeline>> taken;
+  taken.reserve(unused.size());
   for (const auto& entry : unused) taken.push_back(std::move(entry->second.pipeline));
   for (const auto& entry : unused) pipelines_.erase(entry);
   return taken;
