@@ -204,6 +204,7 @@ export class Executor {
       this.faultSeen = this.canFault && !isLast;
       begin = end;
     }
+    if (signal?.aborted) this.faultSeen = this.canFault;
     signal?.throwIfAborted();
     this.checkFault();
   }
