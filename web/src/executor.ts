@@ -126,6 +126,7 @@ export class Executor {
       this.stateRows = this.liveRows(step);
       return outputs.map((output, i) => this.result(output, i, reads[i], hosts[i]));
     } catch (error) {
+      if (signal?.aborted && error === signal.reason) throw error;
       throw await this.device.failure("reading the results", error);
     } finally {
       if (this.readback.mapState !== "unmapped") this.readback.unmap();

@@ -53,7 +53,7 @@ export const stopChecks: Record<string, Check> = {
         if (count === 3) controller.abort();
       });
       const reason = await reasonOf(model.run(DECODE, { signal: controller.signal }));
-      must(reason === controller.signal.reason, "it rejects with the signal's reason");
+      must(reason === controller.signal.reason, `it rejects with the signal's reason, not with ${String(reason)}`);
       same((reason as DOMException).name, "AbortError", "the reason");
       same(before.count, 3, "submissions until it stopped");
       same(model.states[0]!.rows, 3, "rows in use after an aborted call");
