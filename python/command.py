@@ -13,7 +13,7 @@ def main() -> int:
     spec = importlib.util.spec_from_file_location("nibble_engines", package / "_engines.py")
     engines = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(engines)
-    # As in a program without Python.
+    # As in a program without Python; the command has a handler of its own while it runs a program.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     return engines.main_of(package / "lib" / "libnibble_command.so", "nibble_main")(sys.argv)

@@ -79,6 +79,10 @@ NIBBLE_EXPORT bool nibble_set_wgpu_functions(const char* const* names, void* con
 /* `provide` is called when Dawn is first needed, to hand its functions over then and not before. */
 NIBBLE_EXPORT void nibble_set_wgpu_provider(void (*provide)(void)) NIBBLE_NOEXCEPT;
 
+/* `check` is asked on this thread, between the submissions of its calls and loads: true ends them with the code
+ * "cancelled". Null for none. */
+NIBBLE_EXPORT void nibble_set_stop_check(bool (*check)(void)) NIBBLE_NOEXCEPT;
+
 /* All adapters as a JSON list. Valid until the thread's next call of this function. `engine`: "dawn", "wgpu", or null
  * for $NIBBLE_ENGINE or all. */
 NIBBLE_EXPORT const char* nibble_devices_json(const char* engine) NIBBLE_NOEXCEPT;
@@ -95,7 +99,7 @@ NIBBLE_EXPORT bool nibble_check_node(const char* node) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT nibble_device* nibble_device_open(const char* selector, const char* engine) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT const char* nibble_device_json(nibble_device* device) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT uint64_t nibble_device_live_objects(nibble_device* device) NIBBLE_NOEXCEPT;
-/* How many different pipelines the device has compiled so far. Calls never compile. */
+/* How many pipelines the device has compiled so far. Calls never compile. */
 NIBBLE_EXPORT uint64_t nibble_device_compiled_pipelines(nibble_device* device) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT void nibble_device_free(nibble_device* device) NIBBLE_NOEXCEPT;
 
@@ -114,6 +118,8 @@ NIBBLE_EXPORT const char* nibble_model_constants_json(nibble_model* model) NIBBL
  */
 NIBBLE_EXPORT bool nibble_model_run(nibble_model* model, const nibble_tensor* inputs, size_t input_count,
                                     nibble_tensor* outputs, size_t output_count) NIBBLE_NOEXCEPT;
+/* As nibble_session_cancel, for nibble_model_run. */
+NIBBLE_EXPORT void nibble_model_cancel(nibble_model* model) NIBBLE_NOEXCEPT;
 /* A further session, with its own state. The model and the device may be freed before it. */
 NIBBLE_EXPORT nibble_session* nibble_model_session(nibble_model* model) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT void nibble_model_free(nibble_model* model) NIBBLE_NOEXCEPT;
@@ -125,6 +131,10 @@ NIBBLE_EXPORT bool nibble_session_set_inputs(nibble_session* session, const nibb
 NIBBLE_EXPORT bool nibble_session_output(nibble_session* session, size_t index, nibble_tensor* out) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT bool nibble_session_execute(nibble_session* session, const nibble_tensor* outputs,
                                           size_t count) NIBBLE_NOEXCEPT;
+/* Lets the call that is under way, from set_inputs to the end of execute, fail with the code "cancelled" as soon as
+ * what the GPU works on is done; without a call it does nothing. For any thread. See nibble.hpp for what a state is
+ * then. */
+NIBBLE_EXPORT void nibble_session_cancel(nibble_session* session) NIBBLE_NOEXCEPT;
 /* The tensors that the session keeps from call to call, as a JSON list of {"role", "dtype", "shape", "row_axis",
  * "rows"}. "role" is the tensor's argument name in the op that changes it, "row_axis" is the dimension that calls fill
  * from the front (or null), and "rows" is how many of these rows are in use after the last call. Valid until the

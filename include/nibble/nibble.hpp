@@ -70,7 +70,7 @@ class NIBBLE_API Device {
   std::optional<Error> lost() const;
   /// For leak checks: the engine's live objects in this process, without this device's cached pipelines.
   std::size_t live_objects() const;
-  /// How many different pipelines this device has compiled so far. Each is compiled once.
+  /// How many pipelines this device has compiled so far. One is compiled again only after it was unused for long.
   std::size_t compiled_pipelines() const;
 
  private:
@@ -98,6 +98,8 @@ class NIBBLE_API Model {
   /// Runs the program in the model's own session, see Session::run(). Calls from several threads run one after the
   /// other.
   Result<std::vector<HostArray>> run(std::span<const HostTensor> inputs) const;
+  /// The call of run() that is under way fails: see Session::cancel().
+  void cancel() const noexcept;
   /// A further session. Its state begins with the program's initial values.
   Result<Session> session() const;
 
@@ -130,6 +132,11 @@ class NIBBLE_API Session {
   Status execute(std::span<const HostOutput> outputs);
   /// As execute(), but with one pass per dispatch. Gives the GPU time of each.
   Result<std::vector<DispatchTime>> profile(std::span<const HostOutput> outputs);
+  /// Lets the call that is under way fail with `cancelled`, as soon as what the GPU works on is done; without a call it
+  /// does nothing. For any thread. A call is under way from set_inputs() to the end of execute(), or during run().
+  /// The tensors that the session keeps may then be partly changed; of a cache only the rows that the call fills, so it
+  /// can be made again.
+  void cancel() noexcept;
   /// The tensors that the session keeps from call to call.
   Result<std::vector<StateInfo>> states() const;
 
@@ -138,6 +145,10 @@ class NIBBLE_API Session {
   Session() = default;
   std::shared_ptr<SessionImpl> impl_;
 };
+
+/// `check` is asked on this thread, between the submissions of its calls and loads: true ends them with `cancelled`.
+/// Null for none.
+NIBBLE_API void set_stop_check(bool (*check)()) noexcept;
 
 /// Nibble's version, "0.1.0".
 NIBBLE_API std::string_view version() noexcept;

@@ -31,6 +31,7 @@ enum class ErrorCode : std::uint8_t {
   device_lost,       ///< the device is gone; every later call on it fails the same way
   io,                ///< a file could not be read or written
   internal,          ///< a bug in Nibble
+  cancelled,         ///< somebody wanted the call to stop
 };
 
 NIBBLE_API std::string_view to_string(ErrorCode code) noexcept;

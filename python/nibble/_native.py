@@ -5,6 +5,7 @@ from ctypes import CFUNCTYPE, POINTER, c_bool, c_char_p, c_int32, c_int64, c_siz
 from pathlib import Path
 
 from ._engines import open_library
+from ._interrupt import StopCheck, Watch, interruption
 
 LIBRARY_DIR = Path(__file__).parent / "lib"
 MAX_RANK = 8
@@ -21,6 +22,7 @@ ERROR_CODES = (
     "device_lost",
     "io",
     "internal",
+    "cancelled",
 )
 
 
@@ -56,6 +58,7 @@ _FUNCTIONS = {
     "nibble_error": (c_char_p, []),
     "nibble_error_code": (c_int32, []),
     "nibble_check_process": (c_bool, []),
+    "nibble_set_stop_check": (None, [StopCheck]),
     "nibble_devices_json": (c_char_p, [c_char_p]),
     "nibble_ops_json": (c_char_p, []),
     "nibble_check_node": (c_bool, [c_char_p]),
@@ -75,6 +78,7 @@ _FUNCTIONS = {
     "nibble_session_set_inputs": (c_bool, [c_void_p, POINTER(Tensor), c_size_t]),
     "nibble_session_output": (c_bool, [c_void_p, c_size_t, POINTER(Tensor)]),
     "nibble_session_execute": (c_bool, [c_void_p, POINTER(Tensor), c_size_t]),
+    "nibble_session_cancel": (None, [c_void_p]),
     "nibble_session_states_json": (c_char_p, [c_void_p]),
     "nibble_session_free": (None, [c_void_p]),
 }
@@ -89,10 +93,13 @@ def _load() -> ctypes.CDLL:
 
 
 lib = _load()
+watch = Watch(lib)
 
 
-def last_error() -> NibbleError:
-    """The calling thread's last error."""
+def last_error() -> BaseException:
+    """The calling thread's last error, or what a signal handler raised during the call that failed."""
+    if (raised := interruption()) is not None:
+        return raised
     code = lib.nibble_error_code()
     name = ERROR_CODES[code] if 0 <= code < len(ERROR_CODES) else "internal"
     return NibbleError(lib.nibble_error().decode(errors="replace"), name)

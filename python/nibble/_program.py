@@ -176,12 +176,14 @@ def load_program(
 
     def report(done: int, total: int, _user) -> None:
         try:
-            if on_progress is not None and not failures:
+            if not failures:
                 on_progress(done, total)
         except BaseException as error:  # ctypes would only print it
             failures.append(error)
 
-    options.progress = _native.Progress(report)
+    if on_progress is not None:
+        options.progress = _native.Progress(report)
+    _native.watch.begin()
     with opened._handle.use() as native:
         pointer = lib.nibble_model_load(native, take_path(path), ctypes.byref(options))
     # Read the error before anything else in this thread calls the library.
@@ -217,6 +219,7 @@ class Session(_Closable):
         for index, value in enumerate(inputs):
             spec = self._inputs[index] if index < len(self._inputs) else None
             _fill_input(native[index], value, spec, kept)
+        _native.watch.begin()
         with self._turn() as session:
             check(lib.nibble_session_set_inputs(session, native, len(inputs)))
             results = []
@@ -243,6 +246,13 @@ class Session(_Closable):
             State(state["role"], np.dtype(state["dtype"]), tuple(state["shape"]), state["row_axis"], state["rows"])
             for state in states
         )
+
+    def cancel(self) -> None:
+        """Lets the call that another thread is in fail, with the code "cancelled", as soon as what the GPU works on is
+        done. Without a call it does nothing. The tensors that the session keeps may then be partly changed; of a
+        cache only the rows that the call fills, so it can be made again."""
+        with self._handle.use() as session:
+            lib.nibble_session_cancel(session)
 
     def close(self) -> None:
         """Frees the session's memory; later calls fail."""
@@ -292,6 +302,10 @@ class Model(_Closable):
     def states(self) -> tuple[State, ...]:
         """The tensors that the model's own session keeps from call to call."""
         return self._own.states
+
+    def cancel(self) -> None:
+        """Lets the call of the model's own session fail: see Session.cancel()."""
+        self._own.cancel()
 
     def session(self) -> Session:
         """A further session. Its state begins with the program's initial values."""

@@ -197,6 +197,8 @@ bool nibble_set_wgpu_functions(const char* const* names, void* const* addresses,
 
 void nibble_set_wgpu_provider(void (*provide)(void)) noexcept { nibble::set_dawn_provider(provide); }
 
+void nibble_set_stop_check(bool (*check)(void)) noexcept { nibble::set_stop_check(check); }
+
 const char* nibble_devices_json(const char* engine) noexcept {
   return entry([&]() -> const char* {
     thread_local std::string text;
@@ -323,6 +325,10 @@ bool nibble_model_run(nibble_model* model, const nibble_tensor* inputs, size_t i
   });
 }
 
+void nibble_model_cancel(nibble_model* model) noexcept {
+  if (model != nullptr) model->model.cancel();
+}
+
 nibble_session* nibble_model_session(nibble_model* model) noexcept {
   return entry([&]() -> nibble_session* {
     if (!is_there(model, "model")) return nullptr;
@@ -365,6 +371,10 @@ bool nibble_session_execute(nibble_session* session, const nibble_tensor* output
     }
     return ok(session->session.execute(session->outputs));
   });
+}
+
+void nibble_session_cancel(nibble_session* session) noexcept {
+  if (session != nullptr) session->session.cancel();
 }
 
 const char* nibble_session_states_json(nibble_session* session) noexcept {

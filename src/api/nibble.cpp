@@ -85,9 +85,9 @@ std::optional<Error> Device::lost() const {
   return guarded([&] { return impl_->gpu->lost(); }, [] { return std::optional(no_memory()); });
 }
 std::size_t Device::live_objects() const {
-  return gpu::is_forked() ? 0 : impl_->gpu->engine().live_objects() - impl_->gpu->kept_objects();
+  return gpu::is_forked() ? 0 : impl_->gpu->engine().live_objects() - impl_->gpu->pipelines().objects();
 }
-std::size_t Device::compiled_pipelines() const { return impl_->gpu->compiled_pipelines(); }
+std::size_t Device::compiled_pipelines() const { return gpu::is_forked() ? 0 : impl_->gpu->pipelines().compiled(); }
 
 Result<Model> Model::load(const Device& device, const std::string& path, const LoadOptions& options) {
   return guarded([&]() -> Result<Model> {
@@ -134,10 +134,18 @@ Result<std::vector<HostArray>> Model::run(std::span<const HostTensor> inputs) co
     TRY(gpu::check_process());
     const std::lock_guard lock(own_->mutex);
     if (own_->session == nullptr) {
-      TRY_ASSIGN(own_->session, make_session(impl_));
+      TRY_ASSIGN(auto session, make_session(impl_));
+      const std::lock_guard pointer_lock(own_->pointer_mutex);
+      own_->session = std::move(session);
     }
     return own_->session->run(inputs);
   });
+}
+
+void Model::cancel() const noexcept {
+  if (gpu::is_forked()) return;
+  const std::lock_guard lock(own_->pointer_mutex);
+  if (own_->session != nullptr) own_->session->executor->cancel();
 }
 
 Result<std::vector<HostArray>> Session::run(std::span<const HostTensor> inputs) {
@@ -154,12 +162,15 @@ Status Session::execute(std::span<const HostOutput> outputs) {
 Result<std::vector<DispatchTime>> Session::profile(std::span<const HostOutput> outputs) {
   return guarded([&] { return impl_->profile(outputs); });
 }
+void Session::cancel() noexcept { impl_->executor->cancel(); }
 Result<std::vector<StateInfo>> Session::states() const {
   return guarded([&]() -> Result<std::vector<StateInfo>> {
     TRY(gpu::check_process());
     return impl_->states();
   });
 }
+
+void set_stop_check(bool (*check)()) noexcept { gpu::set_stop_check(check); }
 
 std::string_view version() noexcept { return NIBBLE_VERSION; }
 

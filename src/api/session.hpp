@@ -74,8 +74,9 @@ struct SessionImpl {
 /// The session that Model::run() uses; its first call makes it. It is not in ModelImpl, because every session holds
 /// that.
 struct OwnSession {
-  std::mutex mutex;
-  std::shared_ptr<SessionImpl> session;
+  std::mutex mutex;  ///< held during a call
+  std::mutex pointer_mutex;
+  std::shared_ptr<SessionImpl> session;  ///< changed with both, read with either
 };
 
 /// Converts between the public handles and the structs above.

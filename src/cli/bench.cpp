@@ -7,6 +7,7 @@
 #include "api/profile_json.hpp"
 #include "cli/commands.hpp"
 #include "cli/host_values.hpp"
+#include "cli/interrupt.hpp"
 #include "cli/progress.hpp"
 #include "cli/table.hpp"
 
@@ -61,6 +62,7 @@ Result<std::vector<double>> time_calls(Session& session, const HostInputs& input
     return calls.size() < kFewestCalls || microseconds_since(begin) < options.seconds * 1e6;
   };
   while (wanted()) {
+    TRY(StopAtInterrupt::check());
     const auto start = Clock::now();
     TRY(session.set_inputs(inputs.tensors));
     TRY(session.execute(outputs.outputs));
@@ -74,6 +76,7 @@ Result<std::vector<double>> time_calls(Session& session, const HostInputs& input
 Result<double> time_gpu(Session& session, const HostInputs& inputs, const HostOutputs& outputs) {
   std::vector<double> calls;
   for (std::size_t i = 0; i < kProfiledCalls; ++i) {
+    TRY(StopAtInterrupt::check());
     TRY(session.set_inputs(inputs.tensors));
     TRY_ASSIGN(const auto times, session.profile(outputs.outputs));
     calls.push_back(std::accumulate(times.begin(), times.end(), 0.0,
@@ -86,6 +89,7 @@ Result<double> time_gpu(Session& session, const HostInputs& inputs, const HostOu
 }  // namespace
 
 Status bench_command(const BenchOptions& options) {
+  const StopAtInterrupt stop;
   TRY_ASSIGN(const Device device, Device::open(options.device, options.engine));
   Progress progress;
   TRY_ASSIGN(const Model model, Model::load(device, options.model, {options, progress.callback()}));

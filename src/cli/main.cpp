@@ -1,4 +1,4 @@
-// The command line. Exit codes: 0, 1 for a failed run (one sentence on stderr), 2 for wrong usage.
+// The command line. Exit codes: 0, 1 for a failed run (one sentence on stderr), 2 for wrong usage, 130 after Ctrl-C.
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cstdio>
@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "cli/commands.hpp"
+#include "cli/interrupt.hpp"
 #include "cli/option_flags.hpp"
 #include "nibble/nibble.hpp"
 
@@ -71,6 +72,8 @@ struct CommandLine {
   CommandLine() {
     app.set_version_flag("--version", fmt::format("nibble {}", version()), "Print the version");
     app.set_help_flag("-h,--help", "Print this help");
+    app.footer(
+        "Exit codes: 0, 1 for a failure, 2 for wrong usage, 130 for a run that Ctrl-C cancelled (twice: ended).");
     app.require_subcommand(1);
     app.get_formatter()->column_width(34);
     add_devices();
@@ -161,7 +164,10 @@ int main_command(int argc, char** argv) {
     std::fputs(fmt::format("See: nibble{} --help\n", command).c_str(), stderr);
     return kWrongUsage;
   }
-  if (const Status status = line.chosen(); !status) return fail_with(status.error().message.c_str());
+  if (const Status status = line.chosen(); !status) {
+    fail_with(status.error().message.c_str());
+    return status.error().code == ErrorCode::cancelled ? kInterrupted : kFailed;
+  }
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
     return fail_with(fmt::format("cannot write the result: {}", std::strerror(errno)).c_str());
   }

@@ -4,6 +4,7 @@
 #include "api/json.hpp"
 #include "cli/commands.hpp"
 #include "cli/host_values.hpp"
+#include "cli/interrupt.hpp"
 #include "cli/progress.hpp"
 #include "cli/table.hpp"
 
@@ -38,6 +39,7 @@ Result<RunResult> call(Session& session, const HostInputs& inputs, const HostOut
                        const RunOptions& options) {
   RunResult result;
   for (std::uint32_t i = 0; i < options.repeat; ++i) {
+    TRY(StopAtInterrupt::check());
     const auto start = std::chrono::steady_clock::now();
     TRY(session.set_inputs(inputs.tensors));
     if (options.profile) {
@@ -111,6 +113,7 @@ std::string print_json(const Device& device, const HostOutputs& outputs, const R
 }  // namespace
 
 Status run_command(const RunOptions& options) {
+  const StopAtInterrupt stop;
   std::vector<Array> arrays;
   for (const auto& path : options.inputs) {
     TRY_ASSIGN(Array array, read_npy(path));

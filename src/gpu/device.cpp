@@ -1,7 +1,5 @@
 #include "gpu/device.hpp"
 
-#include <algorithm>
-#include <array>
 #include <cstdlib>
 
 #include "gpu/adapters.hpp"
@@ -35,35 +33,13 @@ std::shared_ptr<Device> usable(const std::weak_ptr<Device>& weak) {
   return device != nullptr && !device->lost() ? device : nullptr;
 }
 
-/// Finds a live object in a cache. Otherwise makes it, and removes expired entries.
-template <class T, class Make>
-std::shared_ptr<const T> cached(std::map<std::string, std::weak_ptr<const T>>& cache, const std::string& key,
-                                Make&& make) {
-  if (auto found = cache.find(key); found != cache.end()) {
-    if (auto alive = found->second.lock()) return alive;
-  }
-  std::erase_if(cache, [](const auto& entry) { return entry.second.expired(); });
-  std::shared_ptr<const T> made = make();
-  cache.insert_or_assign(key, made);
-  return made;
-}
+/// Engines report an error on the thread that made it.
+thread_local ErrorScope* open_scope = nullptr;
 
 /// For callbacks, which others call who do not expect an exception: without memory, the text is a short one.
 template <class Make>
 std::string text_of(const Make& make) noexcept {
   return guarded(make, [] { return no_memory().message; });
-}
-
-std::string access_key(std::span<const Access> bindings) {
-  std::string key;
-  for (auto access : bindings) key += access == Access::read ? 'r' : 'w';
-  return key;
-}
-
-std::string pipeline_key(const PipelineDesc& desc) {
-  std::string key = access_key(desc.bindings);
-  for (const auto& constant : desc.overrides) key += fmt::format(" {}={}", constant.name, constant.value);
-  return key + '\n' + desc.wgsl;
 }
 
 }  // namespace
@@ -143,11 +119,13 @@ Device::~Device() {
 
 void Device::on_error(WGPUDevice const*, WGPUErrorType type, WGPUStringView message, void* self, void*) {
   auto& device = *static_cast<Device*>(self);
+  if (open_scope != nullptr && &open_scope->device_ == &device) {
+    if (open_scope->failure_.type == WGPUErrorType_NoError)
+      open_scope->failure_ = {type, text_of([&] { return one_line(view(message)); })};
+    return;
+  }
   std::lock_guard guard(device.latch_mutex_);
-  if (device.scope_owner_ == std::this_thread::get_id()) {
-    if (device.scope_failure_.type == WGPUErrorType_NoError)
-      device.scope_failure_ = {type, text_of([&] { return one_line(view(message)); })};
-  } else if (!device.latched_) {
+  if (!device.latched_) {
     device.latched_ =
         Error{code_of(type, view(message)), text_of([&] {
                 return fmt::format("{}: the GPU reported an error: {}", device.profile_.name, one_line(view(message)));
@@ -189,86 +167,6 @@ Result<Buffer> Device::make_buffer(std::uint64_t bytes, WGPUBufferUsage usage, s
   return buffer;
 }
 
-Result<std::shared_ptr<const Pipeline>> Device::pipeline(const PipelineDesc& desc) {
-  TRY(check());
-  ErrorScope scope(*this, ErrorScope::Catch::everything);
-  auto key = pipeline_key(desc);
-  if (const auto made = pipelines_.find(key); made != pipelines_.end()) return made->second;
-  auto pipeline = std::make_shared<Pipeline>();
-  pipeline->layout = bind_layout(desc.bindings);
-  pipeline->module = shader_module(desc);
-  std::vector<WGPUConstantEntry> constants;
-  constants.reserve(desc.overrides.size());
-  for (const auto& constant : desc.overrides) constants.push_back({nullptr, view(constant.name), constant.value});
-  WGPUComputePipelineDescriptor descriptor{};
-  descriptor.label = view(desc.label);
-  descriptor.layout = pipeline->layout->pipeline.get();
-  descriptor.compute.module = pipeline->module->get();
-  descriptor.compute.entryPoint = view("main");
-  descriptor.compute.constantCount = constants.size();
-  descriptor.compute.constants = constants.data();
-  pipeline->handle = ComputePipeline(*engine_, call().DeviceCreateComputePipeline(handle(), &descriptor));
-  // If it fails, the objects are invalid; the caches of modules and layouts do not keep them alive.
-  TRY(scope.close("compiling the kernel " + desc.label));
-  return pipelines_.emplace(std::move(key), std::move(pipeline)).first->second;
-}
-
-std::size_t Device::compiled_pipelines() const {
-  if (is_forked()) return 0;
-  std::lock_guard guard(mutex_);
-  return pipelines_.size();
-}
-
-std::size_t Device::kept_objects() const {
-  if (is_forked()) return 0;
-  std::lock_guard guard(mutex_);
-  // Modules and layouts live as long as a pipeline that uses them. A layout is two objects.
-  const auto alive = [](const auto& cache) {
-    return static_cast<std::size_t>(std::ranges::count_if(cache, [](const auto& e) { return !e.second.expired(); }));
-  };
-  return pipelines_.size() + alive(modules_) + 2 * alive(layouts_);
-}
-
-std::shared_ptr<const BindLayout> Device::bind_layout(std::span<const Access> bindings) {
-  return cached(layouts_, access_key(bindings), [&] {
-    std::vector<WGPUBindGroupLayoutEntry> entries(bindings.size() + 1);
-    entries[0].visibility = WGPUShaderStage_Compute;
-    entries[0].buffer.type = WGPUBufferBindingType_Uniform;
-    entries[0].buffer.hasDynamicOffset = 1;
-    entries[0].buffer.minBindingSize = kParamsStride;
-    for (std::size_t i = 0; i < bindings.size(); ++i) {
-      auto& entry = entries[i + 1];
-      entry.binding = static_cast<std::uint32_t>(i + 1);
-      entry.visibility = WGPUShaderStage_Compute;
-      entry.buffer.type =
-          bindings[i] == Access::read ? WGPUBufferBindingType_ReadOnlyStorage : WGPUBufferBindingType_Storage;
-    }
-    WGPUBindGroupLayoutDescriptor group{};
-    group.entryCount = entries.size();
-    group.entries = entries.data();
-    auto layout = std::make_shared<BindLayout>();
-    layout->group = BindGroupLayout(*engine_, call().DeviceCreateBindGroupLayout(handle(), &group));
-    WGPUPipelineLayoutDescriptor pipeline{};
-    WGPUBindGroupLayout raw = layout->group.get();
-    pipeline.bindGroupLayoutCount = 1;
-    pipeline.bindGroupLayouts = &raw;
-    layout->pipeline = PipelineLayout(*engine_, call().DeviceCreatePipelineLayout(handle(), &pipeline));
-    return layout;
-  });
-}
-
-std::shared_ptr<const ShaderModule> Device::shader_module(const PipelineDesc& desc) {
-  return cached(modules_, desc.wgsl, [&] {
-    WGPUShaderSourceWGSL source{};
-    source.chain.sType = WGPUSType_ShaderSourceWGSL;
-    source.code = view(desc.wgsl);
-    WGPUShaderModuleDescriptor descriptor{};
-    descriptor.nextInChain = &source.chain;
-    descriptor.label = view(desc.label);
-    return std::make_shared<ShaderModule>(*engine_, engine_->make_module(handle(), descriptor));
-  });
-}
-
 CommandEncoder Device::make_encoder() { return {*engine_, call().DeviceCreateCommandEncoder(handle(), nullptr)}; }
 
 CommandBuffer Device::finish(const CommandEncoder& encoder) {
@@ -285,12 +183,10 @@ void Device::wait(Submission submission) const {
 
 void Device::destroy_for_test() { call().DeviceDestroy(device_.get()); }
 
-ErrorScope::ErrorScope(Device& device, Catch what) : device_(device), lock_(device.mutex_) {
-  {
-    std::lock_guard guard(device.latch_mutex_);
-    device.scope_owner_ = std::this_thread::get_id();
-    device.scope_failure_ = {};
-  }
+ErrorScope::ErrorScope(Device& device, Catch what, Lock lock) : device_(device), lock_(device.mutex_, std::defer_lock) {
+  if (lock == Lock::device) lock_.lock();
+  open_scope = this;
+  if (!device.engine().has_scopes_per_thread()) return;
   device.call().DevicePushErrorScope(device.handle(), WGPUErrorFilter_Validation);
   scopes_ = 1;
   if (what == Catch::everything) {
@@ -301,8 +197,7 @@ ErrorScope::ErrorScope(Device& device, Catch what) : device_(device), lock_(devi
 
 ErrorScope::~ErrorScope() {
   pop();
-  std::lock_guard guard(device_.latch_mutex_);
-  device_.scope_owner_ = {};
+  open_scope = nullptr;
 }
 
 void ErrorScope::pop() {
@@ -327,10 +222,9 @@ Status ErrorScope::settle(std::string_view what) { return take(what); }
 Status ErrorScope::take(std::string_view what) {
   std::lock_guard guard(device_.latch_mutex_);
   if (device_.latched_) return std::unexpected(*device_.latched_);
-  auto& failure = device_.scope_failure_;
-  if (failure.type == WGPUErrorType_NoError) return {};
-  auto code = code_of(failure.type, failure.message);
-  auto message = std::exchange(failure, {}).message;
+  if (failure_.type == WGPUErrorType_NoError) return {};
+  auto code = code_of(failure_.type, failure_.message);
+  auto message = std::exchange(failure_, {}).message;
   // wgpu-native may report a lost device as another error before it calls on_lost.
   if (message.contains("evice is lost")) {
     device_.latched_ = Error{ErrorCode::device_lost, fmt::format("the device {} is lost", device_.profile_.name)};

@@ -1,33 +1,16 @@
-// An open GPU device. It keeps errors, and the pipelines that all models on it share.
+// An open GPU device. It keeps errors, and the compiled kernels that all models on it share.
 #pragma once
 
 #include <atomic>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
-#include <vector>
 
-#include "gpu/handles.hpp"
+#include "gpu/pipelines.hpp"
 #include "plan/plan.hpp"
 
 namespace nibble::gpu {
-
-/// Binding 0 is the uniform block of parameters, the rest are storage buffers. The list of accesses identifies a
-/// layout.
-struct BindLayout {
-  BindGroupLayout group;
-  PipelineLayout pipeline;
-};
-
-/// A compiled kernel. It keeps its layout and module alive, so that other pipelines find them in the device's cache.
-struct Pipeline {
-  std::shared_ptr<const BindLayout> layout;
-  std::shared_ptr<const ShaderModule> module;
-  ComputePipeline handle;
-};
 
 struct Adapter;
 
@@ -53,11 +36,8 @@ class Device {
   Status check() const;
 
   Result<Buffer> make_buffer(std::uint64_t bytes, WGPUBufferUsage usage, std::string_view what);
-  Result<std::shared_ptr<const Pipeline>> pipeline(const PipelineDesc& desc);
-  /// How many different pipelines it has compiled so far.
-  std::size_t compiled_pipelines() const;
-  /// How many GPU objects these pipelines consist of.
-  std::size_t kept_objects() const;
+  /// The compiled kernels. Not to be used in a forked process.
+  Pipelines& pipelines() { return pipelines_; }
 
   CommandEncoder make_encoder();
   CommandBuffer finish(const CommandEncoder& encoder);
@@ -76,18 +56,10 @@ class Device {
  private:
   friend class ErrorScope;
 
-  struct Failure {
-    WGPUErrorType type = WGPUErrorType_NoError;
-    std::string message;
-  };
-
   Device() = default;
   static Result<std::shared_ptr<Device>> open_adapter(Adapter& adapter, std::size_t index);
   static void on_error(WGPUDevice const* device, WGPUErrorType type, WGPUStringView message, void* self, void*);
   static void on_lost(WGPUDevice const* device, WGPUDeviceLostReason reason, WGPUStringView message, void* self, void*);
-
-  std::shared_ptr<const BindLayout> bind_layout(std::span<const Access> bindings);
-  std::shared_ptr<const ShaderModule> shader_module(const PipelineDesc& desc);
 
   std::size_t index_ = 0;
   std::size_t number_ = 0;
@@ -97,26 +69,23 @@ class Device {
   Queue queue_;
   mutable std::atomic<std::uint64_t> waits_ = 0;
 
-  /// Held during error scopes, encoding and submission, but not while waiting for results.
+  /// Held during encoding and submission and while buffers are made, but not while kernels are compiled or results are
+  /// waited for.
   mutable std::mutex mutex_;
-  std::map<std::string, std::weak_ptr<const BindLayout>> layouts_;
-  std::map<std::string, std::weak_ptr<const ShaderModule>> modules_;
-  /// Kept as long as the device, so that loading a program again compiles nothing.
-  std::map<std::string, std::shared_ptr<const Pipeline>> pipelines_;
+  Pipelines pipelines_{*this};
 
   /// Protects what the callbacks write. They run on any thread that is in wgpu, even while mutex_ is held.
   mutable std::mutex latch_mutex_;
   std::optional<Error> latched_;
-  std::thread::id scope_owner_;
-  Failure scope_failure_;
 };
 
-/// Holds the device's lock and WebGPU error scopes while it lives. Cannot be nested.
+/// While it lives, errors of what this thread does are its own; usually with the device's lock. Cannot be nested.
 class ErrorScope {
  public:
   enum class Catch : std::uint8_t { validation, everything };
+  enum class Lock : std::uint8_t { device, none };
 
-  ErrorScope(Device& device, Catch what);
+  ErrorScope(Device& device, Catch what, Lock lock = Lock::device);
   ~ErrorScope();
   ErrorScope(const ErrorScope&) = delete;
   ErrorScope& operator=(const ErrorScope&) = delete;
@@ -128,12 +97,20 @@ class ErrorScope {
   Status settle(std::string_view what);
 
  private:
+  friend class Device;
+
+  struct Failure {
+    WGPUErrorType type = WGPUErrorType_NoError;
+    std::string message;
+  };
+
   Status take(std::string_view what);
   void pop();
 
   Device& device_;
   std::unique_lock<std::mutex> lock_;
   std::size_t scopes_ = 0;
+  Failure failure_;
 };
 
 }  // namespace nibble::gpu

@@ -56,11 +56,11 @@ WGPUBindGroup Dispatcher::bind_group(const Dispatch& dispatch) {
   return groups_.emplace(key, std::move(group)).first->second.get();
 }
 
-void Dispatcher::encode(WGPUCommandEncoder encoder, const Timer* timer) {
+void Dispatcher::encode(WGPUCommandEncoder encoder, std::size_t begin, std::size_t end, const Timer* timer) {
   const Functions& call = device_->call();
   ComputePass pass;
   WGPUComputePipeline current = nullptr;
-  for (std::size_t i = 0; i < bound_.size(); ++i) {
+  for (std::size_t i = begin; i < end; ++i) {
     const Dispatch& dispatch = *bound_[i].dispatch;
     if (timer != nullptr || !pass) {
       WGPUComputePassDescriptor descriptor{};
@@ -77,9 +77,9 @@ void Dispatcher::encode(WGPUCommandEncoder encoder, const Timer* timer) {
     const auto params = static_cast<std::uint32_t>(i * kParamsStride);
     call.ComputePassEncoderSetBindGroup(pass.get(), 0, bound_[i].group, 1, &params);
     call.ComputePassEncoderDispatchWorkgroups(pass.get(), dispatch.grid[0], dispatch.grid[1], dispatch.grid[2]);
-    if (timer != nullptr || i + 1 == bound_.size()) call.ComputePassEncoderEnd(pass.get());
+    if (timer != nullptr || i + 1 == end) call.ComputePassEncoderEnd(pass.get());
   }
-  if (timer != nullptr) timer->encode(call, encoder);
+  if (timer != nullptr && end == bound_.size()) timer->encode(call, encoder);
 }
 
 }  // namespace nibble::gpu

@@ -20,8 +20,8 @@ class Dispatcher {
   Status prepare(std::span<const Dispatch* const> dispatches, std::span<const std::byte> params);
   /// Forgets all bind groups, as one of them may be invalid.
   void forget() { groups_.clear(); }
-  /// The prepared dispatches, in one pass; with a timer, in a pass each.
-  void encode(WGPUCommandEncoder encoder, const Timer* timer);
+  /// The prepared dispatches from `begin` to `end`, in one pass; with a timer, in a pass each.
+  void encode(WGPUCommandEncoder encoder, std::size_t begin, std::size_t end, const Timer* timer);
 
  private:
   struct GroupKey {

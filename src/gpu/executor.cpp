@@ -63,46 +63,68 @@ Status Executor::run(std::span<const HostOutput> outputs, Timer* timer) {
   TRY(check_ready());
   plan_reads(outputs);
   ready_ = false;
-  TRY(device_.check());
-  TRY(submit_and_read(outputs, timer));
+  submitted_ = 0;
+  auto status = device_.check();
+  if (status) status = submit_and_read(outputs, timer);
+  const bool is_cancelled = call_.end();
+  TRY(status);
+  if (is_cancelled) return cancelled();
   for (std::size_t i = 0; i < state_rows_.size(); ++i) state_rows_[i] = stepper_.state_rows(i);
   return {};
 }
 
 Status Executor::submit_and_read(std::span<const HostOutput> outputs, Timer* timer) {
-  const bool has_work = !stepper_.dispatches().empty();
-  if (!has_work && reads_.empty()) return read_outputs(outputs, {});
+  const auto batches = stepper_.batches();
+  if (batches.empty() && reads_.empty()) return read_outputs(outputs, {});
 
   TRY(prepare());
   const std::uint64_t read_bytes = !reads_.empty() ? reads_end_ : can_fault_ ? kFaultWords * 4 : 0;
-  Submission submission = 0;
-  {
-    ErrorScope scope(device_, ErrorScope::Catch::validation);
-    const CommandEncoder encoder = device_.make_encoder();
-    if (fault_seen_)
-      device_.call().CommandEncoderClearBuffer(encoder.get(), buffers_.raw[layout_.fault_buffer], 0, WGPU_WHOLE_SIZE);
-    if (has_work) dispatcher_->encode(encoder.get(), timer);
-    encode_reads(encoder.get());
-    const CommandBuffer commands = device_.finish(encoder);
-    if (auto status = scope.close("encoding a call"); !status) {
-      prepared_version_ = 0;
-      dispatcher_->forget();
-      return status;
+  InFlight flight(device_);
+  for (std::size_t i = 0; i < std::max<std::size_t>(batches.size(), 1); ++i) {
+    TRY(flight.make_room());
+    // Asking may take longer than a small call, so nobody is asked before the GPU has much to do.
+    if (call_.is_cancelled() || (flight.count() >= 2 && is_stop_wanted())) {
+      TRY(flight.drain());
+      return cancelled();
     }
-    submission = device_.submit(commands);
-    fault_seen_ = false;
-    if (read_bytes != 0) readback_.request(device_, read_bytes);
-    TRY(scope.settle("submitting a call"));
+    TRY(submit_batch(flight, batches.empty() ? 0 : batches[i], read_bytes, timer));
   }
-  if (read_bytes == 0) {
-    device_.wait(submission);
-    return device_.check();
-  }
-  TRY_ASSIGN(auto bytes, readback_.wait(device_, submission));
+  if (read_bytes == 0) return flight.drain();
+  TRY_ASSIGN(auto bytes, readback_.wait(device_, flight.last()));
   const auto status = guarded([&] { return read_outputs(outputs, bytes); });
   readback_.release(device_);
   TRY(status);
   return device_.check();
+}
+
+Status Executor::submit_batch(InFlight& flight, std::size_t end, std::uint64_t read_bytes, const Timer* timer) {
+  const std::size_t begin = submitted_;
+  const bool is_last = end == stepper_.dispatches().size();
+  ErrorScope scope(device_, ErrorScope::Catch::validation);
+  const CommandEncoder encoder = device_.make_encoder();
+  if (fault_seen_ && begin == 0)
+    device_.call().CommandEncoderClearBuffer(encoder.get(), buffers_.raw[layout_.fault_buffer], 0, WGPU_WHOLE_SIZE);
+  dispatcher_->encode(encoder.get(), begin, end, timer);
+  if (is_last) encode_reads(encoder.get());
+  const CommandBuffer commands = device_.finish(encoder);
+  if (auto status = scope.close("encoding a call"); !status) {
+    prepared_version_ = 0;
+    dispatcher_->forget();
+    return status;
+  }
+  flight.add(device_.submit(commands));
+  submitted_ = end;
+  // A call that ends before its last batch does not read what the others report.
+  fault_seen_ = can_fault_ && !is_last;
+  if (is_last && read_bytes != 0) readback_.request(device_, read_bytes);
+  return scope.settle("submitting a call");
+}
+
+std::unexpected<Error> Executor::cancelled() const {
+  if (submitted_ == 0) return fail(ErrorCode::cancelled, "the call was cancelled before it began");
+  return fail(ErrorCode::cancelled, "the call was cancelled after {} of its {} dispatches{}", submitted_,
+              stepper_.dispatches().size(),
+              layout_.states.empty() ? "" : ": the session's state may be partly changed");
 }
 
 void Executor::encode_reads(WGPUCommandEncoder encoder) {

@@ -10,6 +10,7 @@
 #include "gpu/host_convert.hpp"
 #include "gpu/model.hpp"
 #include "gpu/readback.hpp"
+#include "gpu/stop.hpp"
 #include "nibble/values.hpp"
 
 namespace nibble::gpu {
@@ -44,12 +45,17 @@ class Executor {
   /// A buffer of the layout, of the model or of this session. For benchmarks.
   WGPUBuffer buffer(BufferId id) const { return buffers_.raw[id]; }
 
-  /// Checks and converts the method's inputs, plans the call and uploads the data to the GPU.
+  /// Begins a call: checks and converts the method's inputs, plans it and uploads the data to the GPU.
   Status set_inputs(std::span<const HostTensor> inputs);
   /// An input as set_inputs() accepted it.
   const TakenInput& taken(std::size_t input) const { return taken_[input]; }
   /// Requires inputs to be set again before the next call.
-  void clear_inputs() { ready_ = false; }
+  void clear_inputs() {
+    ready_ = false;
+    call_.end();
+  }
+  /// The call that set_inputs() began fails, if it has not ended; from any thread.
+  void cancel() noexcept { call_.cancel(); }
   /// An error if inputs are not set.
   Status check_ready() const;
   /// Runs the program once on the inputs last set; the call may overwrite their buffers. `outputs` are the graph's,
@@ -74,6 +80,7 @@ class Executor {
 
   Executor(std::shared_ptr<const ModelResources> model, std::shared_ptr<const Boundary> boundary);
 
+  Status take_inputs(std::span<const HostTensor> inputs);
   Status take_data(std::size_t input, const HostTensor& tensor);
   Status write_inputs();
 
@@ -81,6 +88,9 @@ class Executor {
   Status prepare();
   Status run(std::span<const HostOutput> outputs, Timer* timer);
   Status submit_and_read(std::span<const HostOutput> outputs, Timer* timer);
+  /// The call's next batch; the last one with what is read back.
+  Status submit_batch(InFlight& flight, std::size_t end, std::uint64_t read_bytes, const Timer* timer);
+  std::unexpected<Error> cancelled() const;
   void encode_reads(WGPUCommandEncoder encoder);
   Status read_outputs(std::span<const HostOutput> outputs, std::span<const std::byte> bytes);
 
@@ -92,6 +102,8 @@ class Executor {
   BufferSet buffers_;
   std::optional<Dispatcher> dispatcher_;
   Readback readback_;
+  CallState call_;
+  std::size_t submitted_ = 0;           ///< dispatches of the call
   std::uint64_t prepared_version_ = 0;  ///< the stepper's, for which the dispatcher is prepared
   bool can_fault_ = false;              ///< some dispatch of the call may report a fault
 

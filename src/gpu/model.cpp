@@ -1,6 +1,8 @@
 #include "gpu/model.hpp"
 
 #include "gpu/dispatcher.hpp"
+#include "gpu/stop.hpp"
+#include "plan/batches.hpp"
 
 namespace nibble::gpu {
 
@@ -26,7 +28,8 @@ Result<std::shared_ptr<const ModelResources>> ModelResources::make(std::shared_p
   const Layout& layout = self->plan_->layout();
   // Compile kernels first, so that one that this device cannot run fails before gigabytes are uploaded.
   for (const auto& desc : layout.pipelines) {
-    TRY_ASSIGN(auto pipeline, self->device_->pipeline(desc));
+    TRY(check_stop_of_load());
+    TRY_ASSIGN(auto pipeline, self->device_->pipelines().get(desc));
     self->pipelines_.push_back(std::move(pipeline));
   }
   TRY_ASSIGN(self->constants_,
@@ -52,18 +55,23 @@ Status ModelResources::prepare(std::span<const Dispatch> dispatches, std::span<c
     params.insert(params.end(), dispatch.params.begin(), dispatch.params.end());
   }
   TRY(dispatcher.prepare(order, params));
-  Submission submission = 0;
-  {
+  std::vector<std::uint32_t> ends;
+  cut_batches(order, plan_->layout().batch_work, ends);
+  InFlight flight(*device_);
+  std::size_t begin = 0;
+  for (const auto end : ends) {
+    TRY(flight.make_room());
+    TRY(check_stop_of_load());
     ErrorScope scope(*device_, ErrorScope::Catch::validation);
     const CommandEncoder encoder = device_->make_encoder();
-    dispatcher.encode(encoder.get(), nullptr);
+    dispatcher.encode(encoder.get(), begin, end, nullptr);
     const CommandBuffer commands = device_->finish(encoder);
     TRY(scope.close("encoding what is computed at load"));
-    submission = device_->submit(commands);
+    flight.add(device_->submit(commands));
     TRY(scope.settle("submitting what is computed at load"));
+    begin = end;
   }
-  device_->wait(submission);
-  return device_->check();
+  return flight.drain();
 }
 
 }  // namespace nibble::gpu

@@ -43,6 +43,14 @@ Result<std::byte*> HostMemory::take(std::uint64_t bytes) {
 
 Status Executor::set_inputs(std::span<const HostTensor> inputs) {
   ready_ = false;
+  call_.begin();
+  auto status = take_inputs(inputs);
+  ready_ = status.has_value();
+  if (!ready_) call_.end();
+  return status;
+}
+
+Status Executor::take_inputs(std::span<const HostTensor> inputs) {
   given_.clear();
   for (const auto& tensor : inputs) given_.push_back(given_of(tensor));
   TRY(boundary_->take(given_, taken_));
@@ -52,9 +60,7 @@ Status Executor::set_inputs(std::span<const HostTensor> inputs) {
     if (boundary_->wants_elements(i)) TRY(take_data(i, inputs[boundary_->method_input(i)]));
   }
   TRY(stepper_.update());
-  TRY(write_inputs());
-  ready_ = true;
-  return {};
+  return write_inputs();
 }
 
 Status Executor::take_data(std::size_t input, const HostTensor& tensor) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gpu/host_convert.hpp"
+#include "gpu/stop.hpp"
 
 namespace nibble::gpu {
 
@@ -43,6 +44,7 @@ class Uploader {
       const auto count = std::min(kChunkBytes, upload.bytes - at);
       if (chunk_.size() < count) chunk_.resize(count);
       const auto chunk = std::span(chunk_).first(count);
+      TRY(check_stop_of_load());
       TRY(source_.read(upload.constant, upload.source_offset + at, chunk));
       if (!is_zero(chunk)) {
         TRY(upload.narrow ? write(buffer, upload.buffer_offset + at / 2, narrowed(chunk))

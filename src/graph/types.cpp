@@ -15,6 +15,7 @@ std::string_view to_string(ErrorCode code) noexcept {
     case ErrorCode::out_of_memory: return "out of memory";
     case ErrorCode::gpu: return "GPU error";
     case ErrorCode::device_lost: return "device lost";
+    case ErrorCode::cancelled: return "cancelled";
     case ErrorCode::io: return "I/O error";
     case ErrorCode::internal: return "internal error";
   }

@@ -8,6 +8,7 @@
 #include <string>
 #include <type_traits>
 
+#include "graph/size.hpp"
 #include "plan/inline_vector.hpp"
 #include "plan/layout.hpp"
 #include "plan/shader.hpp"
@@ -130,6 +131,8 @@ struct Kernel {
   Params params{};
   std::uint64_t threads = 0;  ///< 0: nothing to do in this call
   std::uint32_t workgroup = 64;
+  /// Of all threads, if they go round loops: about how many vec4s they read or multiply. See batches.hpp.
+  Size work = 0;
   bool whole_groups = false;  ///< the threads of a workgroup work together, so its size must not change
   Overrides overrides{};
   Slots slots{};

@@ -69,6 +69,7 @@ struct Dispatch {
   PipelineId pipeline = 0;
   std::uint32_t node = 0;  ///< index into the planned graph's nodes, for labels, profiles and faults
   std::array<std::uint32_t, 3> grid{};
+  std::uint64_t work = 0;  ///< see batches.hpp
   std::uint32_t binding_count = 0;
   std::array<BufferId, kMaxBindings> bindings{};  ///< whole buffers
   std::uint32_t params_bytes = 0;
@@ -137,6 +138,7 @@ struct Layout {
   bool can_fault = false;
   std::uint64_t staging_bytes = 0;   ///< room for all outputs at their largest shapes, and for a fault
   std::uint32_t max_dispatches = 0;  ///< upper bound on the dispatches of one call
+  std::uint64_t batch_work = 0;      ///< of one submission; see batches.hpp
 };
 
 }  // namespace nibble

@@ -6,6 +6,7 @@
 
 #include "graph/check.hpp"
 #include "graph/passes/passes.hpp"
+#include "plan/batches.hpp"
 #include "plan/explorer.hpp"
 
 namespace nibble {
@@ -169,6 +170,7 @@ class Planner {
     lay_out_states(needs);
     Layout& layout = parts_.layout;
     layout.max_dispatches = needs.dispatches;
+    layout.batch_work = options.max_batch_work != 0 ? options.max_batch_work : default_batch_work(parts_.profile);
     TRY(pay_for_buffers());
     layout.pipelines.assign(parts_.pipelines.descs().begin(), parts_.pipelines.descs().end());
     layout.can_fault = std::ranges::any_of(layout.pipelines, &PipelineDesc::reports_faults);
@@ -185,7 +187,7 @@ class Planner {
   Status pay_for_buffers() {
     const Layout& layout = parts_.layout;
     const auto dispatches = Size(layout.max_dispatches);
-    TRY(parts_.ledger.host.pay(dispatches * (sizeof(Dispatch) + kParamsStride)));
+    TRY(parts_.ledger.host.pay(dispatches * (sizeof(Dispatch) + kParamsStride + sizeof(std::uint32_t))));
     TRY(parts_.ledger.device.pay(dispatches * kParamsStride + layout.staging_bytes));
     for (const auto& buffer : layout.buffers) TRY(parts_.ledger.device.pay(buffer.bytes));
     return {};

@@ -4,6 +4,7 @@
 #include <bit>
 #include <utility>
 
+#include "plan/batches.hpp"
 #include "plan/grid.hpp"
 
 namespace nibble {
@@ -34,6 +35,7 @@ class Stepper::Call final : public Sink {
     d.node = node_;
     d.grid = grid->groups;
     d.pipeline = pipeline;
+    d.work = work_of(kernel);
     for (const auto& b : kernel.bind) {
       const auto buffer = resolve(b.buffer);
       if (buffer == kNoBuffer) return unplanned("memory that a kernel binds");
@@ -103,6 +105,7 @@ Stepper::Stepper(std::shared_ptr<const Plan> plan)
       state_rows_(plan_->graph().values.size()) {
   order_.reserve(plan_->layout().max_dispatches);
   params_.reserve(plan_->layout().max_dispatches * kParamsStride);
+  batches_.reserve(plan_->layout().max_dispatches);
 }
 
 Result<std::vector<Dispatch>> Stepper::preparation(std::shared_ptr<const Plan> plan) {
@@ -170,7 +173,10 @@ Status Stepper::update() {
   std::ranges::fill(live_.changed, std::uint8_t{0});
   if (any && !same_counts) TRY(arrange());
   all_changed_ = false;
-  if (any) ++version_;
+  if (any) {
+    cut_batches(order_, plan_->layout().batch_work, batches_);
+    ++version_;
+  }
   return {};
 }
 

@@ -29,7 +29,9 @@ class Stepper {
   /// Valid until the next update(). The i-th dispatch's parameters are params() from i * kParamsStride on.
   std::span<const Dispatch* const> dispatches() const { return order_; }
   std::span<const std::byte> params() const { return params_; }
-  /// Increases whenever dispatches() or params() changed.
+  /// The ends of the batches of dispatches() that are submitted one after the other.
+  std::span<const std::uint32_t> batches() const { return batches_; }
+  /// Increases whenever dispatches(), params() or batches() changed.
   std::uint64_t version() const { return version_; }
 
   /// A choice that a node made, and the variant that it selected.
@@ -73,6 +75,7 @@ class Stepper {
   std::vector<std::int64_t> state_rows_;  ///< per value
   std::vector<const Dispatch*> order_;
   std::vector<std::byte> params_;
+  std::vector<std::uint32_t> batches_;
   std::uint64_t version_ = 0;
   bool all_changed_ = true;
 };

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "option_fields.hpp"
+#include "plan/batches.hpp"
 
 namespace nibble::web {
 namespace {
@@ -120,7 +121,7 @@ Result<const wire::Layout*> LayoutRecords::fill(const Boundary& boundary, const 
   const Layout& layout = boundary.plan()->layout();
   fill_memory(*boundary.plan());
   TRY_ASSIGN(const auto preparation, Stepper::preparation(boundary.plan()));
-  fill_preparation(preparation);
+  fill_preparation(preparation, layout.batch_work);
   fill_graph(boundary);
   fill_method(boundary.signature());
   fill_states(layout);
@@ -132,6 +133,7 @@ Result<const wire::Layout*> LayoutRecords::fill(const Boundary& boundary, const 
              .pipelines = pipelines_.fill(layout.pipelines),
              .preparation = std::span<const wire::Dispatch>(preparation_),
              .preparation_params = std::span<const std::uint8_t>(preparation_params_),
+             .preparation_batches = std::span<const std::uint32_t>(preparation_batches_),
              .graph_inputs = std::span<const wire::GraphInput>(graph_inputs_),
              .graph_outputs = std::span<const wire::GraphOutput>(graph_outputs_),
              .inputs = std::span<const wire::MethodInput>(inputs_),
@@ -164,12 +166,15 @@ void LayoutRecords::fill_memory(const Plan& plan) {
   }
 }
 
-void LayoutRecords::fill_preparation(std::span<const Dispatch> dispatches) {
+void LayoutRecords::fill_preparation(std::span<const Dispatch> dispatches, std::uint64_t batch_work) {
+  std::vector<const Dispatch*> order;
   for (const auto& one : dispatches) {
+    order.push_back(&one);
     preparation_.push_back(dispatch_record(one));
     const auto* params = reinterpret_cast<const std::uint8_t*>(one.params.data());
     preparation_params_.insert(preparation_params_.end(), params, params + one.params.size());
   }
+  cut_batches(order, batch_work, preparation_batches_);
 }
 
 void LayoutRecords::fill_graph(const Boundary& boundary) {

@@ -46,7 +46,7 @@ class LayoutRecords {
 
  private:
   void fill_memory(const Plan& plan);
-  void fill_preparation(std::span<const Dispatch> dispatches);
+  void fill_preparation(std::span<const Dispatch> dispatches, std::uint64_t batch_work);
   void fill_graph(const Boundary& boundary);
   void fill_method(const MethodSignature& signature);
   void fill_states(const Layout& layout);
@@ -59,6 +59,7 @@ class LayoutRecords {
   std::vector<wire::Upload> uploads_;
   std::vector<wire::Dispatch> preparation_;
   std::vector<std::uint8_t> preparation_params_;
+  std::vector<std::uint32_t> preparation_batches_;
   std::vector<wire::GraphInput> graph_inputs_;
   std::vector<wire::GraphOutput> graph_outputs_;
   std::vector<wire::MethodInput> inputs_;

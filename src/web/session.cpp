@@ -97,6 +97,7 @@ Result<const wire::Step*> Session::update() {
   version_ = stepper_.version();
   step_.version = static_cast<std::uint32_t>(version_);
   step_.dispatches = std::span<const wire::Dispatch>(dispatches_);
+  step_.batches = stepper_.batches();
   step_.params = std::span(reinterpret_cast<const std::uint8_t*>(params.data()), params.size());
   return &step_;
 }

@@ -82,16 +82,17 @@ TEST_F(GpuTest, the_device_has_what_the_adapter_has) {
 TEST_F(GpuTest, a_bad_kernel_is_an_error_and_the_device_goes_on) {
   auto& gpu = *Internals::of(device)->gpu;
   const auto objects = device.live_objects();
-  EXPECT_TRUE(fails_with(gpu.pipeline({.label = "broken", .wgsl = "fn main( {", .bindings = {}, .overrides = {}}),
-                         "compiling the kernel broken failed"));
-  EXPECT_TRUE(fails_with(gpu.pipeline({.label = "unknown override",
-                                       .wgsl = "@compute @workgroup_size(1) fn main() {}",
-                                       .bindings = {},
-                                       .overrides = {{"NOWHERE", 1}}}),
+  EXPECT_TRUE(
+      fails_with(gpu.pipelines().get({.label = "broken", .wgsl = "fn main( {", .bindings = {}, .overrides = {}}),
+                 "compiling the kernel broken failed"));
+  EXPECT_TRUE(fails_with(gpu.pipelines().get({.label = "unknown override",
+                                              .wgsl = "@compute @workgroup_size(1) fn main() {}",
+                                              .bindings = {},
+                                              .overrides = {{"NOWHERE", 1}}}),
                          "NOWHERE"));
   EXPECT_FALSE(device.lost());
   EXPECT_EQ(device.live_objects(), objects);
-  EXPECT_TRUE(succeeds(gpu.pipeline(
+  EXPECT_TRUE(succeeds(gpu.pipelines().get(
       {.label = "right", .wgsl = "@compute @workgroup_size(1) fn main() {}", .bindings = {}, .overrides = {}})));
 }
 
@@ -110,19 +111,19 @@ TEST_F(GpuTest, equal_kernels_are_compiled_once) {
                           .bindings = {Access::read, Access::read_write},
                           .overrides = {{"N", 4}}};
   {
-    const auto a = *gpu.pipeline(desc);
-    const auto b = *gpu.pipeline(desc);
+    const auto a = *gpu.pipelines().get(desc);
+    const auto b = *gpu.pipelines().get(desc);
     EXPECT_EQ(a, b);
     auto other = desc;
     other.overrides[0].value = 8;
-    const auto c = *gpu.pipeline(other);
+    const auto c = *gpu.pipelines().get(other);
     EXPECT_NE(a, c);
     EXPECT_EQ(a->module, c->module);
     EXPECT_EQ(a->layout, c->layout);
   }
   EXPECT_EQ(device.live_objects(), objects);
   const auto compiled = device.compiled_pipelines();
-  EXPECT_TRUE(succeeds(gpu.pipeline(desc)));
+  EXPECT_TRUE(succeeds(gpu.pipelines().get(desc)));
   EXPECT_EQ(device.compiled_pipelines(), compiled) << "still there when nobody uses it";
 }
 

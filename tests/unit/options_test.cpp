@@ -147,6 +147,7 @@ TEST(Options, every_one_comes_from_c) {
                                   .max_host_bytes = 1ULL << 40,
                                   .max_nodes = 1ULL << 40,
                                   .max_dispatches = 1ULL << 40,
+                                  .max_batch_work = 1ULL << 40,
                                   .progress = nullptr,
                                   .user = nullptr};
   const auto options = options_from_c(given);

@@ -10,6 +10,7 @@
  * - `device_lost`: the device is gone; every later call on it fails the same way
  * - `io`: the file could not be read
  * - `internal`: a bug in Nibble
+ * - `cancelled`: somebody wanted the call to stop; here such a call rejects with the reason of its signal instead
  * - `no_webgpu`: this browser or page has no WebGPU
  * - `no_adapter`: WebGPU is there, but offers no adapter
  */
@@ -23,6 +24,7 @@ export type ErrorCode =
   | "device_lost"
   | "io"
   | "internal"
+  | "cancelled"
   | "no_webgpu"
   | "no_adapter";
 

@@ -3,6 +3,7 @@
 import * as wire from "#wire";
 import { BadElement, fromDevice, sizeOf, toDevice } from "./convert.js";
 import type { GpuDevice } from "./device.js";
+import { InFlight } from "./in_flight.js";
 import { countOf, dimsOf, type Given } from "./inputs.js";
 import type { Planner } from "./planner.js";
 import { bindBuffers, makeBuffers, makeLayoutBuffers, type Resources } from "./resources.js";
@@ -108,18 +109,24 @@ export class Executor {
 
   /**
    * Runs the program once; calls must not overlap. `inputs` are the method's, which the stepper has accepted. `hosts`
-   * is per output of the graph: the type that the caller gets, or undefined if the output is not needed.
+   * is per output of the graph: the type that the caller gets, or undefined if the output is not needed. When `signal` is
+   * aborted, throws its reason once the GPU has done what was submitted.
    */
-  async run(inputs: readonly Given[], hosts: readonly (DType | undefined)[]): Promise<(Tensor | undefined)[]> {
+  async run(
+    inputs: readonly Given[],
+    hosts: readonly (DType | undefined)[],
+    signal?: AbortSignal,
+  ): Promise<(Tensor | undefined)[]> {
     const writes = this.setInputs(inputs);
     const step = this.stepper.update();
     const outputs = this.liveOutputs(step);
     const reads = this.planReads(outputs, hosts);
     try {
-      await this.submit(step, writes, reads);
+      await this.submit(step, writes, reads, signal);
       this.stateRows = this.liveRows(step);
       return outputs.map((output, i) => this.result(output, i, reads[i], hosts[i]));
     } catch (error) {
+      if (signal?.aborted && error === signal.reason) throw error;
       throw await this.device.failure("reading the results", error);
     } finally {
       if (this.readback.mapState !== "unmapped") this.readback.unmap();
@@ -176,25 +183,56 @@ export class Executor {
     });
   }
 
-  /** Submits the call, and waits until its results can be read. */
-  private async submit(step: number, writes: readonly Write[], reads: readonly (Read | undefined)[]): Promise<void> {
+  /** Submits the call in batches, and waits until its results can be read. */
+  private async submit(
+    step: number,
+    writes: readonly Write[],
+    reads: readonly (Read | undefined)[],
+    signal: AbortSignal | undefined,
+  ): Promise<void> {
+    const ends = this.batchEnds(step);
+    if (ends.length === 0 && reads.every((read) => read === undefined)) return;
+    const flight = new InFlight(this.device.handle.queue);
+    let begin = 0;
+    // What is only read back is a batch, too.
+    for (const end of ends.length === 0 ? [0] : ends) {
+      await flight.makeRoom();
+      if (signal?.aborted) await flight.drain();
+      signal?.throwIfAborted();
+      const isLast = end === (ends.at(-1) ?? 0);
+      await this.submitBatch(step, begin, end, begin === 0 ? writes : [], isLast ? reads : undefined, flight);
+      // A call that ends before its last batch does not read what the others report.
+      this.faultSeen = this.canFault && !isLast;
+      begin = end;
+    }
+    if (signal?.aborted) this.faultSeen = this.canFault;
+    signal?.throwIfAborted();
+    this.checkFault();
+  }
+
+  /** Dispatches from `begin` to `end`; with `reads`, waits for what is read back. */
+  private async submitBatch(
+    step: number,
+    begin: number,
+    end: number,
+    writes: readonly Write[],
+    reads: readonly (Read | undefined)[] | undefined,
+    flight: InFlight,
+  ): Promise<void> {
     const { queue } = this.device.handle;
-    const dispatches = this.planner.view.getUint32(step + wire.atStep.dispatches + 4, true);
-    const wanted = reads.filter((read) => read !== undefined);
-    if (dispatches === 0 && wanted.length === 0) return;
-    const clear = this.faultSeen;
     try {
       await this.device.guard("running the program", () => {
-        this.prepare(step);
+        if (begin === 0) this.prepare(step);
         for (const { buffer, bytes } of writes) {
           queue.writeBuffer(buffer, 0, bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.byteLength);
         }
         const encoder = this.device.handle.createCommandEncoder();
-        if (clear) encoder.clearBuffer(this.buffers[this.layout.faultBuffer]!);
-        this.encodeDispatches(encoder, step);
-        const end = this.encodeReads(encoder, reads);
+        if (this.faultSeen && begin === 0) encoder.clearBuffer(this.buffers[this.layout.faultBuffer]!);
+        this.encodeDispatches(encoder, step, begin, end);
+        const used = reads ? this.encodeReads(encoder, reads) : 0;
         queue.submit([encoder.finish()]);
-        return end === 0 ? queue.onSubmittedWorkDone() : this.readback.mapAsync(MODE_READ, 0, end);
+        if (!reads) return flight.add();
+        return used === 0 ? queue.onSubmittedWorkDone() : this.readback.mapAsync(MODE_READ, 0, used);
       });
     } catch (error) {
       // Nobody read whether a kernel reported a fault.
@@ -205,8 +243,13 @@ export class Executor {
       this.groups.length = 0;
       throw error;
     }
-    this.faultSeen = false;
-    this.checkFault();
+  }
+
+  /** Where each batch of the call's dispatches ends. */
+  private batchEnds(step: number): readonly number[] {
+    const { view, words } = this.planner;
+    const first = view.getUint32(step + wire.atStep.batches, true) / 4;
+    return Array.from(words.subarray(first, first + view.getUint32(step + wire.atStep.batches + 4, true)));
   }
 
   /** Prepares bind groups and parameters, which stay the same as long as the shapes do. */
@@ -252,13 +295,12 @@ export class Executor {
     return group;
   }
 
-  private encodeDispatches(encoder: GPUCommandEncoder, step: number): void {
+  private encodeDispatches(encoder: GPUCommandEncoder, step: number, begin: number, end: number): void {
     const { view, words } = this.planner;
     const first = view.getUint32(step + wire.atStep.dispatches, true) / 4;
-    const count = view.getUint32(step + wire.atStep.dispatches + 4, true);
-    if (count === 0) return;
+    if (begin === end) return;
     const pass = encoder.beginComputePass();
-    for (let i = 0; i < count; ++i) {
+    for (let i = begin; i < end; ++i) {
       const at = first + i * DISPATCH_WORDS;
       this.offset[0] = i * this.layout.paramsStride;
       pass.setPipeline(this.resources.compiled[words[at + PIPELINE]!]!.handle);

@@ -67,7 +67,7 @@ export async function load(from: ProgramSource, options: LoadOptions): Promise<M
       options.onProgress?.({ loaded, total, cached, heapBytes: planner.heapBytes });
     const loader = new Loader(device, source, layout, executor.buffers, { cache, verify, onProgress }, stop.signal);
     await Promise.all([resources.compile(), loader.run()]);
-    await resources.prepare();
+    await resources.prepare(stop.signal);
     await resources.keepState(executor.buffers, loader.notZero);
     closing.splice(-2); // the model owns them now
     return model;

@@ -7,7 +7,7 @@ import type { GpuDevice } from "./device.js";
 import { dimsOf } from "./inputs.js";
 import type { Resources } from "./resources.js";
 import { LoadedSession } from "./session.js";
-import type { ConstantValue, Inputs, Model, Names, Session, State, Tensor, ValueInfo } from "./types.js";
+import type { ConstantValue, Inputs, Model, Names, RunOptions, Session, State, Tensor, ValueInfo } from "./types.js";
 
 export class LoadedModel implements Model {
   readonly device: GpuDevice;
@@ -45,8 +45,8 @@ export class LoadedModel implements Model {
     return this.own.states;
   }
 
-  run(inputs: Inputs): Promise<Record<string, Tensor>> {
-    return this.own.run(inputs);
+  run(inputs: Inputs, options?: RunOptions): Promise<Record<string, Tensor>> {
+    return this.own.run(inputs, options);
   }
 
   async session(): Promise<Session> {

@@ -2,6 +2,7 @@
 
 import type { Layout } from "#wire";
 import type { CompiledPipeline, GpuDevice } from "./device.js";
+import { InFlight } from "./in_flight.js";
 import type { Planner } from "./planner.js";
 
 // The constants of GPUBufferUsage, which Node has no globals for.
@@ -95,13 +96,13 @@ export class Resources {
   }
 
   /** Computes once what depends on constants alone, and frees what only this needed. */
-  async prepare(): Promise<void> {
+  async prepare(signal: AbortSignal): Promise<void> {
     const { preparation, preparationParams, buffers } = this.layout;
     if (preparation.length > 0) {
       const what = "computing what depends on constants alone";
       const params = await this.device.makeBuffer(preparationParams.length, UNIFORM | COPY_DST, what);
       try {
-        await this.device.guard(what, () => this.runOnce(params));
+        await this.runOnce(what, params, signal);
       } finally {
         params.destroy();
       }
@@ -113,23 +114,35 @@ export class Resources {
     });
   }
 
-  private runOnce(params: GPUBuffer): Promise<void> {
+  private async runOnce(what: string, params: GPUBuffer, signal: AbortSignal): Promise<void> {
     const { queue } = this.device.handle;
-    const { preparation, preparationParams, paramsStride } = this.layout;
-    queue.writeBuffer(params, 0, Uint8Array.from(preparationParams));
-    const encoder = this.device.handle.createCommandEncoder();
-    const pass = encoder.beginComputePass();
-    preparation.forEach(({ pipeline, grid, bindingCount, bindings }, i) => {
-      const { handle, layout } = this.compiled[pipeline]!;
-      pass.setPipeline(handle);
-      const ids = bindings.slice(0, bindingCount);
-      const group = bindBuffers(this.device, layout, params, paramsStride, ids, (id) => this.constants.get(id)!);
-      pass.setBindGroup(0, group, [i * paramsStride]);
-      pass.dispatchWorkgroups(grid[0]!, grid[1], grid[2]);
-    });
-    pass.end();
-    queue.submit([encoder.finish()]);
-    return queue.onSubmittedWorkDone();
+    const { preparation, preparationParams, preparationBatches, paramsStride } = this.layout;
+    const flight = new InFlight(queue);
+    let begin = 0;
+    for (const end of preparationBatches) {
+      await flight.makeRoom();
+      signal.throwIfAborted();
+      await this.device.guard(what, () => {
+        if (begin === 0) queue.writeBuffer(params, 0, Uint8Array.from(preparationParams));
+        const encoder = this.device.handle.createCommandEncoder();
+        const pass = encoder.beginComputePass();
+        for (let i = begin; i < end; ++i) {
+          const { pipeline, grid, bindingCount, bindings } = preparation[i]!;
+          const { handle, layout } = this.compiled[pipeline]!;
+          pass.setPipeline(handle);
+          const ids = bindings.slice(0, bindingCount);
+          const group = bindBuffers(this.device, layout, params, paramsStride, ids, (id) => this.constants.get(id)!);
+          pass.setBindGroup(0, group, [i * paramsStride]);
+          pass.dispatchWorkgroups(grid[0]!, grid[1], grid[2]);
+        }
+        pass.end();
+        queue.submit([encoder.finish()]);
+        flight.add();
+      });
+      begin = end;
+    }
+    await flight.drain();
+    this.device.check();
   }
 
   /** Copies the initial state from these buffers, which no call has changed yet. */

@@ -5,7 +5,7 @@ import { messageOf, NibbleError } from "./errors.js";
 import type { Executor } from "./executor.js";
 import { describeInputs, dimsOf, type Given } from "./inputs.js";
 import type { LoadedModel } from "./model.js";
-import type { DType, Inputs, Session, State, Tensor, TensorData, ValueInfo } from "./types.js";
+import type { DType, Inputs, RunOptions, Session, State, Tensor, TensorData, ValueInfo } from "./types.js";
 
 export class LoadedSession implements Session {
   private readonly layout: Layout;
@@ -37,8 +37,8 @@ export class LoadedSession implements Session {
     }));
   }
 
-  run(inputs: Inputs): Promise<Record<string, Tensor>> {
-    const call = this.last.then(() => this.call(inputs));
+  run(inputs: Inputs, options?: RunOptions): Promise<Record<string, Tensor>> {
+    const call = this.last.then(() => this.call(inputs, signalOf(options)));
     this.last = call.catch(() => undefined);
     return call;
   }
@@ -51,7 +51,8 @@ export class LoadedSession implements Session {
     this.last = this.last.then(() => this.executor.free());
   }
 
-  private async call(inputs: Inputs): Promise<Record<string, Tensor>> {
+  private async call(inputs: Inputs, signal?: AbortSignal): Promise<Record<string, Tensor>> {
+    signal?.throwIfAborted();
     this.checkDisposed();
     this.model.device.check();
     try {
@@ -61,11 +62,11 @@ export class LoadedSession implements Session {
       const passed = this.layout.outputs.map(({ kind, index }) =>
         kind === "input" ? this.passThrough(given[index]!, index) : undefined,
       );
-      const results = await this.executor.run(given, this.hosts);
+      const results = await this.executor.run(given, this.hosts, signal);
       return this.collect(results, passed);
     } catch (error) {
       this.checkDisposed();
-      if (error instanceof NibbleError) throw error;
+      if (error instanceof NibbleError || (signal?.aborted && error === signal.reason)) throw error;
       throw new NibbleError("internal", `a call failed: ${messageOf(error)}`, { cause: error });
     }
   }
@@ -97,6 +98,12 @@ export class LoadedSession implements Session {
       }),
     );
   }
+}
+
+function signalOf(options: RunOptions | undefined): AbortSignal | undefined {
+  const signal = options?.signal;
+  if (signal === undefined || signal instanceof AbortSignal) return signal;
+  throw new NibbleError("invalid_argument", "signal must be an AbortSignal");
 }
 
 function copyOf({ data }: Given, taken: TakenInput, { isInteger, dtype }: ValueInfo): Tensor {

@@ -97,7 +97,7 @@ export interface Model {
   /** What the model's own session keeps from call to call. */
   readonly states: readonly State[];
   /** Runs the program in the model's own session. */
-  run(inputs: Inputs): Promise<Record<string, Tensor>>;
+  run(inputs: Inputs, options?: RunOptions): Promise<Record<string, Tensor>>;
   /** A further session. It shares weights and kernels, and its own state begins with the program's initial values. */
   session(): Promise<Session>;
   /**
@@ -105,6 +105,15 @@ export interface Model {
    * model that are not finished, and later ones, fail.
    */
   dispose(): void;
+}
+
+export interface RunOptions {
+  /**
+   * Stops the call, which then rejects with the signal's reason as soon as what the GPU works on is done. What the session
+   * keeps may then be partly changed; of a cache only the rows that the call fills, so it can be made again. A signal that
+   * is already aborted changes nothing.
+   */
+  signal?: AbortSignal;
 }
 
 /** One user's state of a model. */
@@ -116,7 +125,7 @@ export interface Session {
    * Runs the program. Calls run one after the other, in the order in which they were made. Do not change the arrays
    * until the call is finished.
    */
-  run(inputs: Inputs): Promise<Record<string, Tensor>>;
+  run(inputs: Inputs, options?: RunOptions): Promise<Record<string, Tensor>>;
   /** Frees the session's memory. Calls that are not finished, and later ones, fail. */
   dispose(): void;
 }

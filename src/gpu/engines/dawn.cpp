@@ -3,6 +3,7 @@
 #include <array>
 
 #include "gpu/engines/engine.hpp"
+#include "gpu/engines/engines.hpp"
 
 namespace nibble::gpu {
 namespace {
@@ -45,12 +46,13 @@ void on_dawn_log(std::uint32_t /*type*/, WGPUStringView message, void* log, void
 constexpr std::uint64_t kWaitSlice = 100'000'000;
 
 /// Functions that wgpu-native does without, or would abort in.
-#define NIBBLE_DAWN_EXTRAS(X) \
-  X(DeviceCreateShaderModule) \
-  X(InstanceProcessEvents)    \
-  X(InstanceRequestAdapter)   \
-  X(InstanceWaitAny)          \
-  X(QueueOnSubmittedWorkDone) \
+#define NIBBLE_DAWN_EXTRAS(X)         \
+  X(DeviceCreateComputePipelineAsync) \
+  X(DeviceCreateShaderModule)         \
+  X(InstanceProcessEvents)            \
+  X(InstanceRequestAdapter)           \
+  X(InstanceWaitAny)                  \
+  X(QueueOnSubmittedWorkDone)         \
   X(QueueSubmit)
 
 struct DawnExtras {
@@ -114,6 +116,28 @@ class Dawn final : public Engine {
 
   WGPUShaderModule make_module(WGPUDevice device, const WGPUShaderModuleDescriptor& descriptor) override {
     return extras_.DeviceCreateShaderModule(device, &descriptor);
+  }
+
+  bool has_scopes_per_thread() const override { return true; }
+
+  /// Dawn holds its own lock in other functions, so this one works on a thread of Dawn's.
+  WGPUComputePipeline make_pipeline(WGPUDevice device, const WGPUComputePipelineDescriptor& descriptor,
+                                    std::string& why) override {
+    struct Answer {
+      WGPUComputePipeline pipeline = nullptr;
+      std::string& why;
+    } answer{.why = why};
+    WGPUCreateComputePipelineAsyncCallbackInfo info{};
+    info.mode = WGPUCallbackMode_WaitAnyOnly;
+    info.userdata1 = &answer;
+    info.callback = [](WGPUCreatePipelineAsyncStatus status, WGPUComputePipeline pipeline, WGPUStringView message,
+                       void* to, void*) {
+      auto& out = *static_cast<Answer*>(to);
+      if (status == WGPUCreatePipelineAsyncStatus_Success) out.pipeline = pipeline;
+      out.why = guarded([&] { return one_line(view(message)); }, [] { return no_memory().message; });
+    };
+    wait(device, extras_.DeviceCreateComputePipelineAsync(device, &descriptor, info).id);
+    return answer.pipeline;
   }
 
   Submission submit(WGPUQueue queue, std::span<const WGPUCommandBuffer> commands) override {

@@ -114,7 +114,14 @@ class Engine {
   /// What else a device is opened with, if anything.
   virtual WGPUChainedStruct* device_extras() { return nullptr; }
 
+  /// Whether error scopes are of the thread that pushes them. Otherwise there are none: errors come to the callback, on
+  /// the thread that made them.
+  virtual bool has_scopes_per_thread() const = 0;
+
   virtual WGPUShaderModule make_module(WGPUDevice device, const WGPUShaderModuleDescriptor& descriptor) = 0;
+  /// Compiles a kernel while others use the device. An error is in `why`, or comes as others do.
+  virtual WGPUComputePipeline make_pipeline(WGPUDevice device, const WGPUComputePipelineDescriptor& descriptor,
+                                            std::string& why) = 0;
   virtual Submission submit(WGPUQueue queue, std::span<const WGPUCommandBuffer> commands) = 0;
   /// Waits until the GPU has finished a submission and all earlier ones, or the device is lost.
   virtual void wait(WGPUDevice device, Submission submission) = 0;

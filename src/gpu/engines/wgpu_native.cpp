@@ -64,6 +64,13 @@ class WgpuNative final : public Engine {
     return extras_.DeviceCreateShaderModuleTrusted(device, &descriptor, WGPUShaderRuntimeChecks_BoundsChecks);
   }
 
+  bool has_scopes_per_thread() const override { return false; }
+
+  WGPUComputePipeline make_pipeline(WGPUDevice device, const WGPUComputePipelineDescriptor& descriptor,
+                                    std::string& /*why*/) override {
+    return call().DeviceCreateComputePipeline(device, &descriptor);
+  }
+
   Submission submit(WGPUQueue queue, std::span<const WGPUCommandBuffer> commands) override {
     return extras_.QueueSubmitForIndex(queue, commands.size(), commands.data());
   }

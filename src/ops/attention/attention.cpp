@@ -108,6 +108,7 @@ Status run_rows(Lowering& op, Attention& a, const Variant& variant, const Buffer
                 .params = p,
                 .threads = p.value_quads == 0 ? 0 : (Size(p.batch) * p.key_heads * p.tiles * p.parts).unchecked(),
                 .workgroup = variant.tile.threads,
+                .work = Size(p.batch) * p.key_heads * p.group * p.rows * p.keys * (Size(p.quads) + p.value_quads),
                 .whole_groups = true,
                 .slots = {{"load", a.is_aligned ? wgsl::load_aligned_rows : wgsl::load_any_rows},
                           {"mask", a.mask ? wgsl::with_mask : wgsl::no_mask}}};
@@ -124,6 +125,7 @@ Status run_merge(Lowering& op, const Attention& a, const Scratch& parts) {
                       .bind = {parts.read("partial", Elem::f32), op.write("result", a.out)},
                       .params = params,
                       .threads = quads,
+                      .work = Size(quads) * p.parts,
                       .overrides = {{"ALIGNED", flag(a.is_aligned)}}});
 }
 

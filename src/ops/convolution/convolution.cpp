@@ -67,6 +67,7 @@ Status convolve_channels(Lowering& op, const Tensor& input, const Tensor& weight
                 .bind = {op.read("x", input).lanes(1), op.read("weight", weight).lanes(1)},
                 .params = params,
                 .threads = params.threads,
+                .work = Size(quads_of(out.shape)) * Size::from_signed(f.taps()),
                 .slots = {{"bias", bias ? wgsl::depthwise_bias : wgsl::depthwise_no_bias},
                           {"activation", f.low || f.high ? wgsl::activation_clamp : wgsl::activation_none}}};
   if (bias) kernel.bind.push_back(op.read("bias", *bias));

@@ -67,6 +67,7 @@ Status multiply_pixels(Lowering& op, const Tensor& input, const Tensor& weights,
                 .params = params,
                 .threads = params.tiles,
                 .workgroup = v.tile.threads,
+                .work = (Size::of(out.shape) * params.runs * params.depth).div_up(4),
                 .whole_groups = true,
                 .overrides = {{"TILE_ROWS", static_cast<double>(v.tile.rows)}},
                 .slots = {{"x", wgsl::x_of_pixels},
@@ -149,6 +150,7 @@ Status convolve_bytes(Lowering& op, const Tensor& x, const Number& in_scale, con
              .bind = {op.read("x", x), op.read("weight", weights), op.read("scales", scales), op.write("result", out)},
              .params = params,
              .threads = params.quads,
+             .work = Size(params.quads) * Size::from_signed(depth),
              .slots = {{"bias", bias ? wgsl::depthwise_bias : wgsl::depthwise_no_bias}}};
   if (bias) all.bind.push_back(op.read("bias", *bias));
   return op.dispatch(all);

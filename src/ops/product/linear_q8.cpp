@@ -114,6 +114,7 @@ Status multiply_bytes(Lowering& op, const Tensor& x, const Number& in_scale, con
                   .params = params,
                   .threads = (is_shared ? tiles * v.tile.threads : tiles).unchecked(),
                   .workgroup = v.tile.threads,
+                  .work = (Size(params.rows) * params.width * params.runs * params.depth).div_up(4),
                   .whole_groups = is_shared,
                   .overrides = {{"TILE_ROWS", static_cast<double>(v.tile.rows)}},
                   .slots = {{"x", wgsl::x_of_rows},

@@ -203,6 +203,9 @@ Status multiply(Lowering& op, Product p) {
   if (v.shader == &wgsl::product) kernel.slots.push_back({"rows", rows});
   if (is_row) kernel.slots.push_back({"chunk", by_words ? wgsl::chunk_q4 : wgsl::chunk_quads});
   if (!by_words) kernel.slots.push_back({"weights", loader(p.weights)});
+  Size width = 0;
+  for (std::uint32_t i = 0; i < p.sections; ++i) width = width + p.params.sections[i].width;
+  kernel.work = (Size(p.params.batches) * p.params.rows * width * p.params.depth * (p.is_gated ? 2 : 1)).div_up(4);
   kernel.params = p.params;
   return op.dispatch(kernel);
 }

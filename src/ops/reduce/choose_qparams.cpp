@@ -85,6 +85,7 @@ Status choose(Lowering& op, const Tensor& input, const Blocks& blocks, const Sha
                 .bind = results,
                 .threads = (Size(params.rows).div_up(variant.tile.rows) * variant.tile.threads).unchecked(),
                 .workgroup = variant.tile.threads,
+                .work = Size(params.rows) * params.width,
                 .whole_groups = true,
                 .slots = {{"qparams", rule.shader}, {"keep", keep}}};
   if (variant.tile.threads == 1) {

@@ -43,8 +43,9 @@ std::uint32_t parts_of(const wgsl::FoldParams& params, std::uint32_t wanted) {
                          fewest_parts(params.width, params.rank[1]).unchecked()));
 }
 
-Kernel kernel_of(const Shader& shader, const wgsl::FoldParams& params, const Fold& f, std::uint64_t threads) {
-  Kernel kernel{.shader = shader, .params = params, .threads = threads, .slots = {{"fold", *f.shader}}};
+Kernel kernel_of(const Shader& shader, const wgsl::FoldParams& params, const Fold& f, std::uint64_t threads,
+                 Size work) {
+  Kernel kernel{.shader = shader, .params = params, .threads = threads, .work = work, .slots = {{"fold", *f.shader}}};
   if (f.elements != nullptr) kernel.slots.push_back({"elements", *f.elements});
   add_states(kernel, f);
   return kernel;
@@ -104,18 +105,20 @@ Status fold(Lowering& op, const Tensor& self, Lines& lines, const Fold& f, const
   const auto shared = sixteenths.fits(tile.rows) ? sixteenths.unchecked() : tile.rows;
   const auto always = Size(lines.count.most) * fewest_parts(lines.width.most, lines.folded);
   TRY(op.scratch(Size(std::max(always.unchecked(), shared)) * (4 * std::uint64_t{f.lanes})));
-  Kernel kernel = kernel_of(wgsl::fold, params, f, (Size(params.lines) * params.parts).unchecked());
+  Kernel kernel = kernel_of(wgsl::fold, params, f, (Size(params.lines) * params.parts).unchecked(),
+                            Size(params.lines) * params.width);
   kernel.bind.push_back(op.read("source", self));
   return op.dispatch(kernel);
 }
 
 Status merge_parts(Lowering& op, wgsl::FoldParams& params, const Fold& f) {
   params.merged = 1;
-  return op.dispatch(kernel_of(wgsl::fold_merge, params, f, params.parts == 1 ? 0 : params.lines));
+  return op.dispatch(
+      kernel_of(wgsl::fold_merge, params, f, params.parts == 1 ? 0 : params.lines, Size(params.lines) * params.parts));
 }
 
 Status finish_lines(Lowering& op, const wgsl::FoldParams& params, const Fold& f, const Out& out, const Shader& finish) {
-  Kernel kernel = kernel_of(wgsl::fold_finish, params, f, Size(params.lines).div_up(4).unchecked());
+  Kernel kernel = kernel_of(wgsl::fold_finish, params, f, Size(params.lines).div_up(4).unchecked(), params.lines);
   kernel.bind.push_back(op.write("result", out));
   kernel.slots.push_back({"finish", finish});
   return op.dispatch(kernel);

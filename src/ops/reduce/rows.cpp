@@ -77,6 +77,7 @@ Status rows(Lowering& op, const RowsOp& rows, const Tensor& self, Lines& lines, 
                 .threads = is_split            ? quads_of(out.shape)
                            : params.width == 0 ? 0
                                                : params.lines,
+                .work = Size(params.lines) * params.width,
                 .slots = rows.slots};
   kernel.slots.push_back({"fold", *rows.fold.shader});
   if (is_at_once && rows.terms != nullptr) {

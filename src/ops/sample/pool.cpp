@@ -105,6 +105,7 @@ Status fold_windows(Lowering& op, const Tensor& self, Pool& pool, const Shader& 
     params.is_last = first + kMostRounds >= taps.now ? 1 : 0;
     kernel.params = params;
     kernel.threads = params.taps == 0 ? 0 : params.quads;
+    kernel.work = Size(params.quads) * params.taps;
     TRY(op.dispatch(kernel));
   }
   return {};

@@ -36,6 +36,7 @@ Status fused_ce(Lowering& op, const Float<Tensor>& logits, const Tensor& labels,
                      .params = params,
                      .threads = i == 0 ? 64U : quads_of(logits.shape),
                      .workgroup = 64,
+                     .work = params.rows,
                      .whole_groups = i == 0}));
   }
   return {};

@@ -6,6 +6,7 @@ import { address, type Check, ids, isGood, must, onDevice, runIds, same, says } 
 import { faultChecks } from "./fault_checks.js";
 import { loadingChecks } from "./loading_checks.js";
 import { sessionChecks } from "./session_checks.js";
+import { stopChecks } from "./stop_checks.js";
 
 const callChecks: Record<string, Check> = {
   device_tells_its_name_and_kind: (env) =>
@@ -230,4 +231,10 @@ const callChecks: Record<string, Check> = {
   },
 };
 
-export const checks: Record<string, Check> = { ...loadingChecks, ...callChecks, ...sessionChecks, ...faultChecks };
+export const checks: Record<string, Check> = {
+  ...loadingChecks,
+  ...callChecks,
+  ...sessionChecks,
+  ...faultChecks,
+  ...stopChecks,
+};

@@ -34,6 +34,7 @@ const given: Required<Options> = {
   maxHostBytes: 2 ** 40,
   maxNodes: 2 ** 40,
   maxDispatches: 2 ** 40,
+  maxBatchWork: 2 ** 40,
 };
 
 /** Memory that moves whenever some of it is taken, as the planner's may. */
@@ -118,6 +119,7 @@ test("options_arrive_as_they_were_given", () => {
     maxHostBytes: 2 ** 40,
     maxNodes: 2 ** 40,
     maxDispatches: 2 ** 40,
+    maxBatchWork: 2 ** 40,
   });
 });
 

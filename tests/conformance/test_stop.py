@@ -1,0 +1,197 @@
+"""Calls and loads that are stopped: by another thread, by Ctrl-C, in Python and in the command."""
+
+import io
+import os
+import signal
+import subprocess
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import nibble
+from conformance.command import COMMAND
+from support.vk00 import Blob
+
+SIZE = 64
+# A submission for each dispatch.
+OPTIONS = {"without_passes": ["elementwise_chains"], "max_batch_work": 1}
+
+
+def sums(path, count: int):
+    """A program that adds x to itself `count` times."""
+    b = Blob()
+    x = total = b.tensor("float32", [SIZE])
+    for _ in range(count):
+        added = b.tensor("float32", [SIZE])
+        b.op("aten.add.Tensor", [total, x, b.integer(1), added])
+        total = added
+    b.inputs, b.outputs = [x], [total]
+    path.write_bytes(b.pte())
+    return path
+
+
+@pytest.fixture(scope="module")
+def long_path(tmp_path_factory):
+    return sums(tmp_path_factory.mktemp("stop") / "long.pte", 3000)
+
+
+@pytest.fixture(scope="module")
+def long(long_path):
+    with nibble.load(long_path, **OPTIONS) as model:
+        yield model
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory):
+    with nibble.load(sums(tmp_path_factory.mktemp("stop") / "short.pte", 200), **OPTIONS) as model:
+        yield model
+
+
+ONES = np.ones(SIZE, np.float32)
+
+
+def during_a_call(model, act) -> threading.Thread:
+    """Does something as soon as the model's own session is in a call."""
+
+    def wait() -> None:
+        while not model._own._lock.locked():
+            time.sleep(0.001)
+        act()
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    return thread
+
+
+def test_another_thread_cancels_a_call_and_the_next_one_is_right(long, short):
+    for _ in range(2):
+        is_done = threading.Event()
+
+        def cancel(is_done=is_done) -> None:
+            while not is_done.wait(0.001):
+                long.cancel()
+
+        thread = during_a_call(long, cancel)
+        with pytest.raises(nibble.NibbleError, match="the call was cancelled") as raised:
+            long(ONES)
+        is_done.set()
+        thread.join()
+        assert raised.value.code == "cancelled"
+        short.cancel()  # no call: it does nothing
+        assert np.array_equal(short(ONES), 201 * ONES)
+
+
+def test_a_session_is_cancelled_alone(long, short):
+    with short.session() as session:
+        session.cancel()
+        assert np.array_equal(session(ONES), 201 * ONES)
+    with pytest.raises(nibble.NibbleError, match="this session is closed"):
+        session.cancel()
+
+
+def test_ctrl_c_interrupts_a_call(long, short):
+    for _ in range(2):
+        thread = during_a_call(long, lambda: os.kill(os.getpid(), signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt):
+            long(ONES)
+        thread.join()
+        # Python alone would raise it as well, but after the whole call.
+        assert nibble._native.ERROR_CODES[nibble.lib.nibble_error_code()] == "cancelled"
+        assert "of its 3000 dispatches" in nibble.lib.nibble_error().decode()
+        assert np.array_equal(short(ONES), 201 * ONES)
+
+
+def test_what_a_signal_handler_raises_comes_out_of_the_call(long):
+    def handle(*_) -> None:
+        raise LookupError("from a handler")
+
+    before = signal.signal(signal.SIGUSR1, handle)
+    try:
+        thread = during_a_call(long, lambda: os.kill(os.getpid(), signal.SIGUSR1))
+        with pytest.raises(LookupError, match="from a handler"):
+            long(ONES)
+        thread.join()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_a_signal_handler_that_raises_nothing_lets_the_call_go_on(short):
+    seen = []
+    before = signal.signal(signal.SIGUSR1, lambda *_: seen.append(1))
+    try:
+        thread = during_a_call(short, lambda: os.kill(os.getpid(), signal.SIGUSR1))
+        assert np.array_equal(short(ONES), 201 * ONES)
+        thread.join()
+        assert seen
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_ctrl_c_interrupts_a_load(long_path):
+    def load_again_and_again() -> None:
+        while True:  # it comes in one of them
+            nibble.load(long_path, **OPTIONS).close()
+
+    timer = threading.Timer(0.2, lambda: os.kill(os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        load_again_and_again()
+    timer.join()
+
+
+def caught(process: subprocess.Popen, number: int) -> bool:
+    """Whether a process has a handler for a signal."""
+    with open(f"/proc/{process.pid}/status") as status:
+        line = next(line for line in status if line.startswith("SigCgt:"))
+    return bool(int(line.split()[1], 16) >> (number - 1) & 1)
+
+
+@pytest.fixture
+def run_command(long_path, tmp_path):
+    """A command that waits for its input, and how to give it."""
+    if COMMAND is None:
+        pytest.skip("the command nibble is not installed beside this Python")
+    pipe = tmp_path / "x.npy"
+    os.mkfifo(pipe)
+    words = [COMMAND, "run", long_path, "--input", pipe, "--repeat", "1000000", "--max-batch-work", "1"]
+    words += ["--without-pass", "elementwise_chains"]
+    process = subprocess.Popen(list(map(str, words)), stderr=subprocess.PIPE, text=True)
+    array = io.BytesIO()
+    np.save(array, ONES)
+    with open(pipe, "wb", buffering=0) as file:  # once the command reads, it has its handler
+
+        def give() -> None:
+            file.write(array.getvalue())
+            file.close()
+
+        yield process, give
+    process.kill()
+    process.communicate()
+
+
+@pytest.mark.parametrize("when", ["before_the_load", "later"])
+def test_ctrl_c_ends_the_command_with_one_sentence(when, run_command):
+    process, give = run_command
+    if when == "before_the_load":
+        process.send_signal(signal.SIGINT)
+    give()
+    if when == "later":
+        time.sleep(1)  # in the load or in a call: both end in the same way
+        process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert said.startswith("nibble: ")
+    assert said.count("\n") == 1
+    assert "cancelled" in said or "stopped" in said
+
+
+def test_a_second_ctrl_c_ends_the_command_at_once(run_command):
+    process, _ = run_command
+    assert caught(process, signal.SIGINT)
+    process.send_signal(signal.SIGINT)
+    while caught(process, signal.SIGINT):
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=120) == -signal.SIGINT

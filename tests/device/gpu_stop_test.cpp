@@ -1,0 +1,264 @@
+// Calls in several submissions, and calls and loads that are cancelled.
+#include <atomic>
+#include <thread>
+
+#include "gpu_fixture.hpp"
+
+namespace nibble::test {
+namespace {
+
+constexpr int kSteps = 40;
+constexpr std::int64_t kSize = 64;
+
+/// One submission for each dispatch.
+LoadOptions one_by_one() { return {{.without_passes = {"elementwise_chains", "epilogues"}, .max_batch_work = 1}}; }
+
+/// x -> kSteps times x, by as many sums. With a state, it first grows by x, and the result begins with it.
+BlobBuilder sums(bool with_state = false) {
+  BlobBuilder b;
+  const int x = b.tensor(DType::f32, {kSize});
+  int y = x;
+  if (with_state) {
+    y = b.constant(DType::f32, {kSize}, std::vector<float>(kSize), {.mem_obj = 0});
+    b.op("aten.add.Tensor", {y, x, b.integer(1), y});
+  }
+  for (int i = 1; i < kSteps; ++i) {
+    const int next = b.tensor(DType::f32, {kSize});
+    b.op("aten.add.Tensor", {y, x, b.integer(1), next});
+    y = next;
+  }
+  b.inputs({x});
+  b.outputs({y});
+  return b;
+}
+
+/// What the check of this thread does: at the n-th question it says yes, or cancels a session.
+struct Questions {
+  static inline int asked = 0;
+  static inline int yes_at = 0;
+  static inline Session* cancels = nullptr;
+
+  explicit Questions(int at, Session* session = nullptr) {
+    asked = 0;
+    yes_at = at;
+    cancels = session;
+    set_stop_check([] {
+      if (++asked != yes_at) return false;
+      if (cancels != nullptr) cancels->cancel();
+      return cancels == nullptr;
+    });
+  }
+  Questions(const Questions&) = delete;
+  Questions& operator=(const Questions&) = delete;
+  ~Questions() { set_stop_check(nullptr); }
+};
+
+class StopTest : public GpuTest {
+ protected:
+  Session& session(const BlobBuilder& builder, const LoadOptions& options) {
+    auto result = load(builder, options);
+    EXPECT_TRUE(succeeds(result));
+    loaded = std::move(*result);
+    return loaded->session;
+  }
+  static Result<std::vector<float>> run(Session& s) {
+    return call<float>(s, {tensor(DType::f32, {kSize}, kOnes)}, DType::f32);
+  }
+  static float first_of(const Result<std::vector<float>>& out) { return out ? out->front() : -1; }
+  static testing::AssertionResult is_right(const Result<std::vector<float>>& out) {
+    if (!out) return testing::AssertionFailure() << out.error().message;
+    return *out == kSums ? testing::AssertionSuccess() : testing::AssertionFailure() << out->front();
+  }
+  static testing::AssertionResult is_cancelled(const Result<std::vector<float>>& out, std::string_view text) {
+    if (out) return testing::AssertionFailure() << "it was not cancelled";
+    if (out.error().code != ErrorCode::cancelled) return testing::AssertionFailure() << out.error().message;
+    return fails_with(out, text);
+  }
+
+  static inline const std::vector<float> kOnes = std::vector<float>(kSize, 1);
+  static inline const std::vector<float> kSums = std::vector<float>(kSize, kSteps);
+  std::optional<Loaded> loaded;
+};
+
+TEST_F(StopTest, a_call_in_many_submissions_has_two_in_flight) {
+  auto& gpu = *Internals::of(device)->gpu;
+  const auto waits_of = [&](const LoadOptions& options) {
+    Session& s = session(sums(), options);
+    const auto before = gpu.waits();
+    EXPECT_TRUE(is_right(run(s)));
+    return gpu.waits() - before;
+  };
+  EXPECT_EQ(waits_of({}), 1U);
+  // The first of three is waited for before the third is submitted; the last, to read the results.
+  EXPECT_EQ(waits_of(one_by_one()), kSteps - 1 - 2 + 1U);
+}
+
+TEST_F(StopTest, a_profile_in_many_submissions_has_all_times) {
+  if (!device.info().timestamp_query) GTEST_SKIP();
+  Session& s = session(sums(), one_by_one());
+  const HostTensor input = tensor(DType::f32, {kSize}, kOnes);
+  ASSERT_TRUE(succeeds(s.set_inputs({&input, 1})));
+  std::vector<float> out(kSize);
+  const HostOutput output{DType::f32, out.data(), out.size() * 4};
+  const auto times = s.profile({&output, 1});
+  ASSERT_TRUE(succeeds(times));
+  EXPECT_EQ(times->size(), kSteps - 1U);
+  EXPECT_EQ(out, kSums);
+}
+
+TEST_F(StopTest, a_fault_in_the_first_submission_is_told_after_the_last) {
+  BlobBuilder b;
+  const int ids = b.tensor(DType::i32, {1, 3});
+  const int one = b.constant(DType::i32, {1}, std::vector<std::int32_t>{1});
+  const int next = b.tensor(DType::i32, {1, 3});
+  b.op("aten.add.Tensor", {ids, one, b.integer(1), next});
+  int y = add_embedding(b, next, {1, 3});
+  for (int i = 0; i < 10; ++i) {
+    const int copy = b.tensor(DType::f32, {1, 3, kWidth});
+    b.op("aten.add.Tensor", {y, y, b.integer(0), copy});
+    y = copy;
+  }
+  b.inputs({ids});
+  b.outputs({y});
+  Session& s = session(b, one_by_one());
+  const auto rows = [&](std::vector<std::int64_t> given) {
+    return call<float>(s, {tensor(DType::i64, {1, 3}, given)}, DType::f32);
+  };
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_TRUE(fails_with(rows({1, 49, 2}), "is 50, but the table has 50 rows"));
+    EXPECT_TRUE(are_rows(*rows({0, 1, 2}), std::vector<std::int64_t>{1, 2, 3}));
+    // A fault that a cancelled call does not tell is not the next call's.
+    {
+      const Questions questions(1);
+      EXPECT_TRUE(is_cancelled(rows({1, 49, 2}), "cancelled"));
+    }
+    EXPECT_TRUE(are_rows(*rows({0, 1, 2}), std::vector<std::int64_t>{1, 2, 3}));
+  }
+}
+
+TEST_F(StopTest, what_is_computed_at_load_is_submitted_in_batches) {
+  const auto program = [] {
+    BlobBuilder b;
+    const int x = b.tensor(DType::f32, {kSize});
+    int y = b.constant(DType::f32, {kSize}, std::vector<float>(kSize));
+    const int one = b.constant(DType::f32, {kSize}, kOnes);
+    for (int i = 0; i < kSteps; ++i) {
+      const int next = b.tensor(DType::f32, {kSize});
+      b.op("aten.add.Tensor", {y, one, b.integer(1), next});
+      y = next;
+    }
+    const int out = b.tensor(DType::f32, {kSize});
+    b.op("aten.mul.Tensor", {x, y, out});
+    b.inputs({x});
+    b.outputs({out});
+    return b;
+  }();
+  EXPECT_TRUE(is_right(run(session(program, one_by_one()))));
+  const Questions questions(5);
+  const auto stopped = load(program, one_by_one());
+  ASSERT_TRUE(fails_with(stopped, "loading was cancelled"));
+  EXPECT_EQ(stopped.error().code, ErrorCode::cancelled);
+}
+
+TEST_F(StopTest, a_call_stops_between_two_submissions_and_the_next_one_is_right) {
+  Session& s = session(sums(), one_by_one());
+  for (const bool by_cancel : {true, false}) {
+    for (const int at : {1, 2, kSteps - 1 - 2}) {
+      {
+        const Questions questions(at, by_cancel ? &s : nullptr);
+        // What was asked when two were in flight is heard there, or before the next one.
+        const auto after = fmt::format("the call was cancelled after {} of its 39 dispatches",
+                                       std::min(at + 1 + (by_cancel ? 1 : 0), kSteps - 1));
+        EXPECT_TRUE(is_cancelled(run(s), after));
+      }
+      EXPECT_TRUE(is_right(run(s)));
+    }
+  }
+  // A call of one submission is not asked for.
+  Session& small = session(sums(), {});
+  const Questions questions(1);
+  EXPECT_TRUE(is_right(run(small)));
+  EXPECT_EQ(Questions::asked, 0);
+}
+
+TEST_F(StopTest, cancelling_without_a_call_does_nothing) {
+  Session& s = session(sums(), {});
+  s.cancel();
+  EXPECT_TRUE(is_right(run(s)));
+  s.cancel();
+  EXPECT_TRUE(is_right(run(s)));
+  const Model model = loaded->model;
+  model.cancel();
+  EXPECT_FALSE(s.set_inputs({}));
+  s.cancel();
+  EXPECT_TRUE(is_right(run(s)));
+}
+
+TEST_F(StopTest, a_call_cancelled_before_it_began_changed_nothing) {
+  Session& s = session(sums(true), one_by_one());
+  EXPECT_EQ(first_of(run(s)), kSteps);
+  const HostTensor input = tensor(DType::f32, {kSize}, kOnes);
+  ASSERT_TRUE(succeeds(s.set_inputs({&input, 1})));
+  s.cancel();
+  std::vector<float> out(kSize);
+  const HostOutput output{DType::f32, out.data(), out.size() * 4};
+  const auto status = s.execute({&output, 1});
+  ASSERT_TRUE(fails_with(status, "the call was cancelled before it began"));
+  EXPECT_EQ(status.error().code, ErrorCode::cancelled);
+  EXPECT_TRUE(fails_with(s.execute({&output, 1}), "the inputs must be set before every call"));
+  EXPECT_EQ(first_of(run(s)), kSteps + 1) << "the state grew twice, not three times";
+}
+
+TEST_F(StopTest, a_call_cancelled_in_the_middle_says_that_the_state_may_be_changed) {
+  Session& s = session(sums(true), one_by_one());
+  {
+    const Questions questions(1);
+    EXPECT_TRUE(is_cancelled(run(s), "after 2 of its 41 dispatches: the session's state may be partly changed"));
+  }
+  EXPECT_EQ(first_of(run(s)), kSteps + 1) << "the first dispatch changed it";
+  EXPECT_EQ(first_of(run(session(sums(true), one_by_one()))), kSteps) << "others begin anew";
+}
+
+TEST_F(StopTest, a_call_can_be_cancelled_by_any_thread) {
+  Session& s = session(sums(), one_by_one());
+  std::atomic<bool> is_done = false;
+  std::atomic<int> cancelled = 0;
+  int right = 0;
+  {
+    const std::jthread other([&] {
+      while (!is_done) {
+        if (cancelled < 3) s.cancel();
+        std::this_thread::yield();
+      }
+    });
+    while (cancelled < 3 || right < 3) {
+      const auto out = run(s);
+      if (out) {
+        EXPECT_EQ(*out, kSums);
+        ++right;
+      } else {
+        EXPECT_TRUE(is_cancelled(out, "the call was cancelled"));
+        ++cancelled;
+      }
+    }
+    is_done = true;
+  }
+}
+
+TEST_F(StopTest, a_load_stops_before_its_next_kernel_and_leaves_nothing) {
+  const auto builder = embedding();
+  ASSERT_TRUE(succeeds(load(builder)));
+  const auto objects = device.live_objects();
+  // At the kernel, and at the upload of each of the two constants.
+  for (const int at : {1, 2, 3}) {
+    const Questions questions(at);
+    const auto stopped = load(builder);
+    ASSERT_TRUE(fails_with(stopped, "loading was cancelled")) << at;
+    EXPECT_EQ(stopped.error().code, ErrorCode::cancelled);
+    EXPECT_EQ(device.live_objects(), objects);
+  }
+  EXPECT_TRUE(succeeds(load(builder)));
+}
+
+}  // namespace
+}  // namespace nibble::test

@@ -1,0 +1,88 @@
+// Calls in several submissions, and calls that are aborted.
+
+import type * as Nibble from "../../src/index.js";
+import { address, type Check, must, onDevice, same } from "./check.js";
+
+const DECODE = [{ data: [7], shape: [1, 1] }, [3]];
+const PROMPT = [{ data: [1, 2, 3], shape: [1, 3] }, [0]];
+
+/** Counts submissions, and calls `then` after each. */
+function watchSubmissions(device: Nibble.Device, then: (count: number) => void = () => undefined): { count: number } {
+  const { queue } = device.handle;
+  const submit = queue.submit.bind(queue);
+  const seen = { count: 0 };
+  queue.submit = (commands) => {
+    submit(commands);
+    then(++seen.count);
+  };
+  return seen;
+}
+
+/** What a promise is rejected with; undefined if it is not. */
+async function reasonOf(promise: Promise<unknown>): Promise<unknown> {
+  try {
+    await promise;
+  } catch (error) {
+    return error;
+  }
+  return undefined;
+}
+
+const outputOf = (results: Record<string, Nibble.Tensor>): string => String(results.output0!.data);
+
+export const stopChecks: Record<string, Check> = {
+  small_call_is_one_submission_and_many_give_the_same: (env) =>
+    onDevice(env, async (device) => {
+      const at = address(env, "llm_4w_head_18");
+      const model = await env.nibble.load(at, { device, cache: false });
+      const inBatches = await env.nibble.load(at, { device, cache: false, maxBatchWork: 1 });
+      const seen = watchSubmissions(device);
+      const whole = outputOf(await model.run(PROMPT));
+      same(seen.count, 1, "submissions of a small call");
+      same(outputOf(await inBatches.run(PROMPT)), whole, "the result in many submissions");
+      must(seen.count > 10, "each dispatch is submitted by itself");
+    }),
+
+  aborted_call_rejects_with_the_reason_and_can_be_made_again: (env) =>
+    onDevice(env, async (device) => {
+      const model = await env.nibble.load(address(env, "llm_4w_head_18"), { device, cache: false, maxBatchWork: 1 });
+      await model.run(PROMPT);
+      const expected = outputOf(await (await sessionAfter(model)).run(DECODE));
+      const controller = new AbortController();
+      const before = watchSubmissions(device, (count) => {
+        if (count === 3) controller.abort();
+      });
+      const reason = await reasonOf(model.run(DECODE, { signal: controller.signal }));
+      must(reason === controller.signal.reason, `it rejects with the signal's reason, not with ${String(reason)}`);
+      same((reason as DOMException).name, "AbortError", "the reason");
+      same(before.count, 3, "submissions until it stopped");
+      same(model.states[0]!.rows, 3, "rows in use after an aborted call");
+      same(outputOf(await model.run(DECODE)), expected, "the same call again");
+    }),
+
+  aborted_signal_submits_nothing: (env) =>
+    onDevice(env, async (device) => {
+      const model = await env.nibble.load(address(env, "llm_4w_head_18"), { device, cache: false });
+      const seen = watchSubmissions(device);
+      const why = new Error("not any more");
+      must((await reasonOf(model.run(PROMPT, { signal: AbortSignal.abort(why) }))) === why, "the caller's own reason");
+      same(seen.count, 0, "submissions");
+      // One that waits for its turn.
+      const controller = new AbortController();
+      const first = model.run(PROMPT);
+      const second = reasonOf(model.run(DECODE, { signal: controller.signal }));
+      controller.abort(why);
+      must((await second) === why, "a call that waits is aborted, too");
+      must((await first).output0 !== undefined, "the one before it is not");
+      same(seen.count, 1, "submissions of the first");
+      const wrong = await reasonOf(model.run(PROMPT, { signal: 3 as unknown as AbortSignal }));
+      must(wrong instanceof env.nibble.NibbleError, "a signal must be one");
+    }),
+};
+
+/** A session that has seen the prompt. */
+async function sessionAfter(model: Nibble.Model): Promise<Nibble.Session> {
+  const session = await model.session();
+  await session.run(PROMPT);
+  return session;
+}
