@@ -64,9 +64,9 @@ NIBBLE_EXPORT const char* nibble_error(void) NIBBLE_NOEXCEPT;
 /* Its code: the number of nibble::ErrorCode. */
 NIBBLE_EXPORT int32_t nibble_error_code(void) NIBBLE_NOEXCEPT;
 
-/* False, with the error, in a child that was forked after the GPU was used. There every other call fails in the same
- * way and frees do nothing. It takes no lock, so call it before taking one that another thread may have held at the
- * fork. */
+/* False, with the error, in a child that was forked after the GPU was used. There every call that uses the GPU or
+ * changes an object fails in the same way, and frees do nothing. It takes no lock, so call it before taking one that
+ * another thread may have held at the fork. */
 NIBBLE_EXPORT bool nibble_check_process(void) NIBBLE_NOEXCEPT;
 
 /* Sets the path of an engine's library ("wgpu", "dawn"), instead of searching for it. Call it before the first device

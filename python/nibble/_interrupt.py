@@ -6,45 +6,59 @@ from collections.abc import Iterator
 from ctypes import CDLL, CFUNCTYPE, c_bool
 
 StopCheck = CFUNCTYPE(c_bool)
+_NO_CHECK = StopCheck(0)
 
-_raised: list[BaseException] = []
 
-
-def _answers() -> Iterator[bool]:
+def _answers(raised: list[BaseException]) -> Iterator[bool]:
     # A generator and not a function: a handler runs as soon as Python code does, in a function before its `try`. This
     # goes on inside it.
-    stop = False
     while True:
         try:
             while True:
-                yield stop
-                stop = False
+                yield bool(raised)
         except GeneratorExit:
             return
         except BaseException as error:
-            _raised.append(error)
-            stop = True
+            raised.append(error)
 
 
 class Watch:
-    """Lets the library ask the main thread."""
+    """In its block the library may ask, if this is the main thread. Other calls of this process, such as ExecuTorch's,
+    are not asked."""
 
     def __init__(self, library: CDLL):
         self._library = library
-        self._check = None
-        self.begin()
+        self._raised: list[BaseException] = []
+        answers = _answers(self._raised)
+        next(answers)
+        self._check = StopCheck(answers.__next__)
+        self._depth = 0
 
-    def begin(self) -> None:
-        """Comes before calls: the package may have been imported by another thread."""
-        if self._check is None and threading.current_thread() is threading.main_thread():
-            answers = _answers()
-            next(answers)
-            self._check = StopCheck(answers.__next__)
-            self._library.nibble_set_stop_check(self._check)
+    def __enter__(self) -> None:
+        if _is_main():
+            self._depth += 1
+            if self._depth == 1:
+                self._raised.clear()
+            self._set()
+
+    def __exit__(self, *_exception) -> None:
+        if _is_main():
+            self._depth -= 1
+            self._set()
+
+    def _set(self) -> None:
+        # A handler that itself calls the library runs within the answer to a question: it is not asked again.
+        self._library.nibble_set_stop_check(self._check if self._depth == 1 else _NO_CHECK)
+
+    def stop(self, why: BaseException) -> None:
+        """Ends the main thread's call, as a handler would."""
+        if _is_main():
+            self._raised.append(why)
+
+    def interruption(self) -> BaseException | None:
+        """What a handler raised during this thread's call that just failed."""
+        return self._raised.pop(0) if self._raised and _is_main() else None
 
 
-def interruption() -> BaseException | None:
-    """What a handler raised during this thread's call that just failed."""
-    if _raised and threading.current_thread() is threading.main_thread():
-        return _raised.pop(0)
-    return None
+def _is_main() -> bool:
+    return threading.current_thread() is threading.main_thread()

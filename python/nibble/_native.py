@@ -5,7 +5,7 @@ from ctypes import CFUNCTYPE, POINTER, c_bool, c_char_p, c_int32, c_int64, c_siz
 from pathlib import Path
 
 from ._engines import open_library
-from ._interrupt import StopCheck, Watch, interruption
+from ._interrupt import StopCheck, Watch
 
 LIBRARY_DIR = Path(__file__).parent / "lib"
 MAX_RANK = 8
@@ -98,7 +98,7 @@ watch = Watch(lib)
 
 def last_error() -> BaseException:
     """The calling thread's last error, or what a signal handler raised during the call that failed."""
-    if (raised := interruption()) is not None:
+    if (raised := watch.interruption()) is not None:
         return raised
     code = lib.nibble_error_code()
     name = ERROR_CODES[code] if 0 <= code < len(ERROR_CODES) else "internal"

@@ -76,7 +76,8 @@ class _Handle:
         self._pointer = pointer
         self._what = what
         self._finalizer = weakref.finalize(self, free, pointer)
-        self._lock = threading.Lock()
+        # A signal's handler may come while this very thread holds it.
+        self._lock = threading.RLock()
         self._users = 0
         self._is_closed = False
 
@@ -133,6 +134,7 @@ class Device(_Closable):
         """`which`: an index, a kind ("cpu", "discrete", "integrated"), a part of a name, or one of devices(); None for
         $NIBBLE_DEVICE or the best adapter. `engine`: "dawn" or "wgpu"; None for $NIBBLE_ENGINE or any."""
         if isinstance(which, DeviceInfo):
+            _refuse_engine(engine, which)
             which, engine = which.number, which.engine
         selector = take_text("" if which is None else str(which), "device must be text")
         pointer = check(lib.nibble_device_open(selector, take_text(engine or "", "engine must be text")))
@@ -163,6 +165,13 @@ class Device(_Closable):
         return f"<nibble.Device {self.name}>"
 
 
+def _refuse_engine(engine: str | None, device: DeviceInfo) -> None:
+    if engine not in (None, "", device.engine):
+        raise NibbleError(
+            f"engine is {engine!r}, but the device that is given is one of {device.engine}", "invalid_argument"
+        )
+
+
 def load_program(
     path: str | os.PathLike,
     device: str | int | Device | DeviceInfo | None,
@@ -171,6 +180,8 @@ def load_program(
     options: ctypes.Structure,
 ) -> "Model":
     """load() with its options as nibble_load_options."""
+    if isinstance(device, Device):
+        _refuse_engine(engine, device.info)
     opened = device if isinstance(device, Device) else Device(device, engine)
     failures = []
 
@@ -180,14 +191,14 @@ def load_program(
                 on_progress(done, total)
         except BaseException as error:  # ctypes would only print it
             failures.append(error)
+            _native.watch.stop(error)
 
     if on_progress is not None:
         options.progress = _native.Progress(report)
-    _native.watch.begin()
-    with opened._handle.use() as native:
+    with opened._handle.use() as native, _native.watch:
         pointer = lib.nibble_model_load(native, take_path(path), ctypes.byref(options))
-    # Read the error before anything else in this thread calls the library.
-    error = None if pointer else _native.last_error()
+        # Read the error before anything else in this thread calls the library.
+        error = None if pointer else _native.last_error()
     model = _Handle(pointer, lib.nibble_model_free, "model") if pointer else None
     if failures:
         if model is not None:
@@ -207,6 +218,7 @@ class Session(_Closable):
             pointer = check(lib.nibble_model_session(made_from))
         self._handle = _Handle(pointer, lib.nibble_session_free, name)
         self._lock = threading.Lock()
+        self._in_turn: int | None = None  # a thread
 
     def run(self, *inputs):
         """Runs the program on arrays, or on values that NumPy can convert to arrays.
@@ -219,8 +231,7 @@ class Session(_Closable):
         for index, value in enumerate(inputs):
             spec = self._inputs[index] if index < len(self._inputs) else None
             _fill_input(native[index], value, spec, kept)
-        _native.watch.begin()
-        with self._turn() as session:
+        with self._turn() as session, _native.watch:
             check(lib.nibble_session_set_inputs(session, native, len(inputs)))
             results = []
             outputs = (Tensor * len(self._outputs))()
@@ -255,16 +266,20 @@ class Session(_Closable):
             lib.nibble_session_cancel(session)
 
     def close(self) -> None:
-        """Frees the session's memory; later calls fail."""
-        if lib.nibble_check_process():
-            with self._lock:
-                self._handle.close()
+        """Frees the session's memory, once a call that another thread is in has ended; later calls fail."""
+        self._handle.close()
 
     @contextlib.contextmanager
     def _turn(self) -> Iterator[int]:
         check(lib.nibble_check_process())  # a forked child would wait for a thread that is not there
+        if self._in_turn == threading.get_ident():
+            raise NibbleError("a signal's handler cannot use the session whose call it interrupts", "invalid_argument")
         with self._lock, self._handle.use() as session:
-            yield session
+            self._in_turn = threading.get_ident()
+            try:
+                yield session
+            finally:
+                self._in_turn = None
 
 
 class Model(_Closable):

@@ -32,7 +32,7 @@ StopAtInterrupt::~StopAtInterrupt() {
 
 Status StopAtInterrupt::check() {
   if (!is_interrupted) return {};
-  return fail(ErrorCode::cancelled, "stopped between two calls");
+  return fail(ErrorCode::cancelled, "the run was cancelled between two calls");
 }
 
 }  // namespace nibble::cli

@@ -30,17 +30,21 @@ int fail_with(const char* sentence) noexcept {
 
 void add_json(CLI::App& command, bool& json) { command.add_flag("--json", json, "Print JSON"); }
 
-CLI::Option* add_model(CLI::App& command, ModelOptions& options) {
+/// Gives the two options that name a device.
+std::array<CLI::Option*, 2> add_model(CLI::App& command, ModelOptions& options) {
   command.add_option("model", options.model, "Program (.pte)")->required();
   add_json(command, options.json);
   command.add_option("--int", options.ints, "Value of an integer input; once for each, in order")
       ->allow_extra_args(false)
       ->type_name("N");
   add_option_flags(command, options);
-  command.add_option("--engine", options.engine, "WebGPU implementation: dawn or wgpu")->type_name("NAME");
-  return command
-      .add_option("--device", options.device, "Adapter: index, kind (discrete, integrated, cpu) or part of its name")
-      ->type_name("WHICH");
+  auto* engine =
+      command.add_option("--engine", options.engine, "WebGPU implementation: dawn or wgpu")->type_name("NAME");
+  auto* device = command
+                     .add_option("--device", options.device,
+                                 "Adapter: index, kind (discrete, integrated, cpu) or part of its name")
+                     ->type_name("WHICH");
+  return {engine, device};
 }
 
 void add_shapes(CLI::App& command, ModelOptions& options) {
@@ -93,17 +97,18 @@ struct CommandLine {
 
   void add_inspect() {
     auto* command = app.add_subcommand("inspect", "Tell what a program is and what running it would take");
-    auto* device = add_model(*command, inspect);
+    const auto [engine, device] = add_model(*command, inspect);
     add_shapes(*command, inspect);
     command->add_flag("--plan", inspect.plan, "Every dispatch of a call");
     command->add_flag("--variants", inspect.variants, "Which kernels a call chooses and why, and which others may");
     command
         ->add_option("--device-profile", inspect.device_profile,
-                     "Plan for the device in this file; without it and --device, for WebGPU's default limits")
+                     "Plan for the device in this file; without it, --device and --engine, for WebGPU's default limits")
         ->type_name("FILE")
-        ->excludes(device);
-    command->callback([this, device] {
-      inspect.use_device = device->count() != 0;
+        ->excludes(device)
+        ->excludes(engine);
+    command->callback([this, engine, device] {
+      inspect.use_device = engine->count() != 0 || device->count() != 0;
       chosen = [this] { return inspect_command(inspect); };
     });
   }

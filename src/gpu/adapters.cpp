@@ -4,6 +4,7 @@
 #include <cctype>
 #include <charconv>
 #include <iterator>
+#include <optional>
 
 #include "gpu/engines/engines.hpp"
 
@@ -132,6 +133,14 @@ std::string lower(std::string_view text) {
   return out;
 }
 
+/// The place that a selector names, if it is a number.
+std::optional<std::size_t> place_in(std::string_view selector) {
+  std::size_t index = 0;
+  const auto [end, error] = std::from_chars(selector.data(), selector.data() + selector.size(), index);
+  if (error != std::errc() || end != selector.data() + selector.size()) return {};
+  return index;
+}
+
 std::string list(std::span<const DeviceProfile> profiles) {
   std::string out;
   for (std::size_t i = 0; i < profiles.size(); ++i) {
@@ -168,6 +177,8 @@ Result<std::pair<Adapter, std::size_t>> find_adapter(std::string_view engine, st
       all.push_back(std::move(adapter));
     }
     place = choose(profiles, selector);
+    // A place in the list of all adapters may belong to the next engine.
+    if (const auto wanted = place_in(selector)) return *wanted < profiles.size();
     // A GPU that another engine alone can use is better than none.
     return place && (!selector.empty() || profiles[*place].kind != AdapterKind::cpu);
   }));
@@ -183,9 +194,7 @@ Result<std::size_t> choose(std::span<const DeviceProfile> profiles, std::string_
     auto best = std::ranges::min_element(profiles, {}, [](const DeviceProfile& p) { return rank_of(p.kind); });
     return static_cast<std::size_t>(best - profiles.begin());
   }
-  std::size_t index = 0;
-  auto [end, error] = std::from_chars(selector.data(), selector.data() + selector.size(), index);
-  if (error == std::errc() && end == selector.data() + selector.size() && index < profiles.size()) return index;
+  if (const auto index = place_in(selector); index && *index < profiles.size()) return *index;
   const auto wanted = lower(selector);
   for (std::size_t i = 0; i < profiles.size(); ++i) {
     if (to_string(profiles[i].kind) == wanted) return i;

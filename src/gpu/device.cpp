@@ -113,6 +113,7 @@ Device::~Device() {
   };
   if (device_ && !is_forked() && !is_lost()) engine_->finish(device_.get());
   // Their last callbacks come now, while what they write to is still there.
+  pipelines_.clear();
   queue_ = Queue();
   device_ = DeviceHandle();
 }

@@ -74,7 +74,7 @@ class Device {
   mutable std::mutex mutex_;
   Pipelines pipelines_{*this};
 
-  /// Protects what the callbacks write. They run on any thread that is in wgpu, even while mutex_ is held.
+  /// Protects what the callbacks write. They run on any thread that is in the engine, even while mutex_ is held.
   mutable std::mutex latch_mutex_;
   std::optional<Error> latched_;
 };

@@ -83,7 +83,7 @@ Status Executor::submit_and_read(std::span<const HostOutput> outputs, Timer* tim
   for (std::size_t i = 0; i < std::max<std::size_t>(batches.size(), 1); ++i) {
     TRY(flight.make_room());
     // Asking may take longer than a small call, so nobody is asked before the GPU has much to do.
-    if (call_.is_cancelled() || (flight.count() >= 2 && is_stop_wanted())) {
+    if (call_.is_cancelled() || (flight.submitted() >= 2 && is_stop_wanted())) {
       TRY(flight.drain());
       return cancelled();
     }
@@ -102,7 +102,7 @@ Status Executor::submit_batch(InFlight& flight, std::size_t end, std::uint64_t r
   const bool is_last = end == stepper_.dispatches().size();
   ErrorScope scope(device_, ErrorScope::Catch::validation);
   const CommandEncoder encoder = device_.make_encoder();
-  if (fault_seen_ && begin == 0)
+  if (fault_unread_ && begin == 0)
     device_.call().CommandEncoderClearBuffer(encoder.get(), buffers_.raw[layout_.fault_buffer], 0, WGPU_WHOLE_SIZE);
   dispatcher_->encode(encoder.get(), begin, end, timer);
   if (is_last) encode_reads(encoder.get());
@@ -114,17 +114,20 @@ Status Executor::submit_batch(InFlight& flight, std::size_t end, std::uint64_t r
   }
   flight.add(device_.submit(commands));
   submitted_ = end;
-  // A call that ends before its last batch does not read what the others report.
-  fault_seen_ = can_fault_ && !is_last;
+  fault_unread_ = can_fault_;
   if (is_last && read_bytes != 0) readback_.request(device_, read_bytes);
   return scope.settle("submitting a call");
 }
 
 std::unexpected<Error> Executor::cancelled() const {
+  const bool has_state = !layout_.states.empty();
   if (submitted_ == 0) return fail(ErrorCode::cancelled, "the call was cancelled before it began");
+  if (submitted_ == stepper_.dispatches().size()) {
+    return fail(ErrorCode::cancelled, "the call was cancelled when it was done{}",
+                has_state ? ": the session's state is changed" : "");
+  }
   return fail(ErrorCode::cancelled, "the call was cancelled after {} of its {} dispatches{}", submitted_,
-              stepper_.dispatches().size(),
-              layout_.states.empty() ? "" : ": the session's state may be partly changed");
+              stepper_.dispatches().size(), has_state ? ": the session's state may be partly changed" : "");
 }
 
 void Executor::encode_reads(WGPUCommandEncoder encoder) {
@@ -144,10 +147,8 @@ Status Executor::read_outputs(std::span<const HostOutput> outputs, std::span<con
   if (can_fault_ && !bytes.empty()) {
     std::array<std::uint32_t, kFaultWords> words{};
     std::memcpy(words.data(), bytes.data(), sizeof(words));
-    if (words[0] != 0) {
-      fault_seen_ = true;
-      return std::unexpected(stepper_.describe_fault(words));
-    }
+    if (words[0] != 0) return std::unexpected(stepper_.describe_fault(words));
+    fault_unread_ = false;
   }
   for (const auto& read : reads_) {
     const auto& to = outputs[read.output];

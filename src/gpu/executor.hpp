@@ -8,6 +8,7 @@
 #include "boundary/boundary.hpp"
 #include "gpu/dispatcher.hpp"
 #include "gpu/host_convert.hpp"
+#include "gpu/in_flight.hpp"
 #include "gpu/model.hpp"
 #include "gpu/readback.hpp"
 #include "gpu/stop.hpp"
@@ -65,7 +66,7 @@ class Executor {
   Result<std::vector<DispatchTime>> profile(std::span<const HostOutput> outputs);
 
  private:
-  /// An output that a call reads back, and its place how many bytes of the readback buffer are used.
+  /// An output that a call reads back, and its place in the readback buffer.
   struct Read {
     std::size_t output = 0;
     std::uint64_t offset = 0;
@@ -115,8 +116,8 @@ class Executor {
   std::vector<Read> reads_;
   std::uint64_t reads_end_ = 0;  ///< in the readback buffer
   bool ready_ = false;
-  /// The fault buffer is cleared only after a call that faulted.
-  bool fault_seen_ = false;
+  /// A call was submitted that may have reported a fault, and nobody saw that there is none: clear it before the next.
+  bool fault_unread_ = false;
 };
 
 }  // namespace nibble::gpu

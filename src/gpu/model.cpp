@@ -1,6 +1,7 @@
 #include "gpu/model.hpp"
 
 #include "gpu/dispatcher.hpp"
+#include "gpu/in_flight.hpp"
 #include "gpu/stop.hpp"
 #include "plan/batches.hpp"
 

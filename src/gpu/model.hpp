@@ -34,11 +34,11 @@ class ModelResources {
   ModelResources(std::shared_ptr<Device> device, std::shared_ptr<const Plan> plan)
       : device_(std::move(device)), plan_(std::move(plan)) {}
 
-  std::shared_ptr<Device> device_;
-  std::shared_ptr<const Plan> plan_;
   /// Runs what is computed from constants, once. `buffers` holds those that only this needs, too.
   Status prepare(std::span<const Dispatch> dispatches, std::span<const WGPUBuffer> buffers);
 
+  std::shared_ptr<Device> device_;
+  std::shared_ptr<const Plan> plan_;
   BufferSet constants_;
   std::vector<std::shared_ptr<const Pipeline>> pipelines_;
 };

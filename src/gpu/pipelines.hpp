@@ -43,6 +43,8 @@ class Pipelines {
   std::size_t compiled() const { return compiled_; }
   /// How many GPU objects it keeps.
   std::size_t objects() const;
+  /// Keeps none any longer. Only for the device's end: nobody else may use this.
+  void clear() { pipelines_.clear(); }
 
   /// Called when a kernel is about to be compiled.
   std::function<void()> on_compile_for_test;

@@ -21,7 +21,8 @@ void Readback::request(Device& device, std::uint64_t bytes) {
   info.mode = WGPUCallbackMode_AllowProcessEvents;
   info.userdata1 = answer_.get();
   info.callback = [](WGPUMapAsyncStatus status, WGPUStringView, void* answer, void*) {
-    // Any thread may run this. The first load makes it come after request(), to those who do not see wgpu's own locks.
+    // Any thread may run this. The first load makes it come after request() for ThreadSanitizer, too, which does not
+    // see the engine's locks.
     auto& to = *static_cast<Answer*>(answer);
     if (to.status.load(std::memory_order_acquire) == 0) to.status.store(status, std::memory_order_release);
     to.drop();

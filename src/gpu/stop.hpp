@@ -1,10 +1,10 @@
 // How a call or a load ends before its time: it looks here between submissions.
 #pragma once
 
-#include <array>
 #include <atomic>
+#include <cstdint>
 
-#include "gpu/device.hpp"
+#include "graph/status.hpp"
 
 namespace nibble::gpu {
 
@@ -31,32 +31,6 @@ class CallState {
  private:
   enum class State : std::uint8_t { idle, under_way, cancelled };
   std::atomic<State> state_ = State::idle;
-};
-
-/// What the GPU still works on: two submissions at most, so that it never idles, and what was submitted ends soon.
-class InFlight {
- public:
-  explicit InFlight(Device& device) : device_(device) {}
-
-  /// Waits until there is room for one more.
-  Status make_room() {
-    if (count_ < all_.size()) return {};
-    device_.wait(all_[count_ % all_.size()]);
-    return device_.check();
-  }
-  void add(Submission submission) { all_[count_++ % all_.size()] = submission; }
-  std::size_t count() const { return count_; }  ///< in all
-  Submission last() const { return all_[(count_ - 1) % all_.size()]; }
-  /// Waits for all of them.
-  Status drain() {
-    if (count_ != 0) device_.wait(last());
-    return device_.check();
-  }
-
- private:
-  Device& device_;
-  std::array<Submission, 2> all_{};
-  std::size_t count_ = 0;
 };
 
 }  // namespace nibble::gpu

@@ -19,7 +19,7 @@ namespace {
 
 /// No more of a constant is in the host's memory at once.
 constexpr std::uint64_t kChunkBytes = std::uint64_t{4} << 20;
-/// A smaller write counts as this many bytes, because wgpu makes a buffer for it too.
+/// A smaller write counts as this many bytes, because the engine makes a buffer for it too.
 constexpr std::uint64_t kLeastPending = std::uint64_t{64} << 10;
 
 class Uploader {
@@ -51,7 +51,9 @@ class Uploader {
                           : write(buffer, upload.buffer_offset + at, chunk));
       }
       done_ += count;
-      if (progress_) progress_(done_, total_);
+      if (!progress_) continue;
+      TRY(check_stop_of_load());  // before others run code of theirs, in which a signal's handler would run
+      progress_(done_, total_);
     }
     return {};
   }

@@ -14,7 +14,8 @@ using Progress = std::function<void(std::uint64_t done, std::uint64_t total)>;
 
 /// How far the host may run ahead of the GPU.
 struct UploadPace {
-  /// wgpu keeps a copy of what is written until the GPU has it. So this limits the host memory that an upload needs.
+  /// The engine keeps a copy of what is written until the GPU has it. So this limits the host memory that an upload
+  /// needs.
   std::uint64_t max_pending = 0;
   bool wait_at_end = false;
 };

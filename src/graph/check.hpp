@@ -9,7 +9,7 @@ namespace nibble {
 /// sessions share must stay as it is.
 Status check_ends(const Graph& graph, std::string_view what);
 
-/// That, and: every id is in range, and every node has an output.
+/// That, and: every id is in range, and every node has arguments, of which the last is its output.
 Status check_graph(const Graph& graph);
 
 }  // namespace nibble

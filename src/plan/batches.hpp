@@ -1,5 +1,5 @@
 // How the dispatches of a call are cut into submissions: each is so short that a watchdog of the driver or the browser
-// does not bark, and that a call which shall stop ends soon.
+// does not reset the GPU, and that a call which shall stop ends soon.
 #pragma once
 
 #include <vector>

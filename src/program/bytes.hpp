@@ -1,4 +1,5 @@
-// Bytes of a program, copied before they are checked: others may change them where they lie.
+// Bytes of a program that nobody else changes: what lies in a file or in a caller's memory is copied before it is
+// checked.
 #pragma once
 
 #include <cstddef>

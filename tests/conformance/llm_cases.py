@@ -38,6 +38,8 @@ EVERYDAY = [
         group=16,
     ),
     Llm("llm_8da4w", llama(dim=96, hidden_dim=160, vocab_size=508), quantization="8da4w", atol=0.15),
+]
+SLOW = [
     Llm("llm_fp32", llama(dim=90, n_heads=5, n_kv_heads=1, hidden_dim=147, vocab_size=509), quantization=None),
     Llm(
         "llm_4w_half",
@@ -47,8 +49,6 @@ EVERYDAY = [
         atol=2e-2,
         numpy_atol=2e-2,
     ),
-]
-SLOW = [
     Llm(
         "llm_8da4w_static",
         llama(dim=96, hidden_dim=160, vocab_size=508),

@@ -6,7 +6,7 @@ from torch import nn
 
 from conformance.test_partitioner import Dim, attend, check, export, tensors
 
-pytestmark = pytest.mark.host
+pytestmark = pytest.mark.slow
 
 WIDTH, HEADS, VOCABULARY = 24, 3, 50
 

@@ -176,7 +176,10 @@ def main() -> int:
     print(f"{total.total()} faults on {engine}: " + ", ".join(f"{n} {what}" for what, n in sorted(total.items())))
     if options.json:
         Path(options.json).write_text(json.dumps(all_of_it, indent=1))
-    return 1 if wrong else 0
+    reached = total.total() - total["not reached"]
+    if not reached:
+        print("No fault was reached: the driver does not fail.")
+    return 1 if wrong or not reached else 0
 
 
 if __name__ == "__main__":

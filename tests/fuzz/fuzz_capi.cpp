@@ -84,6 +84,7 @@ nibble_load_options options_of(Draw& draw, OptionTexts& texts) {
   constexpr std::uint64_t kShards[] = {0, 0, 0, 16, 100, 1024};
   options.max_shard_bytes = kShards[draw.below(std::size(kShards))];
   options.f16_cache = draw.one_in(8) ? 1 : 0;
+  if (draw.one_in(4)) options.max_batch_work = 1 + draw.below(64);
   // The one pass that may change how a sum is rounded.
   texts.without = "batch_norm";
   for (const auto& pass : nibble::passes()) {

@@ -75,6 +75,7 @@ inline Options options_by(std::uint32_t seed) {
   if (rarely()) options.max_dispatches = 1 + random() % 16;
   if (rarely()) options.max_device_bytes = 1 + random() % 65536;
   if (rarely()) options.max_host_bytes = 1 + random() % 65536;
+  if (rarely()) options.max_batch_work = 1 + random() % 64;
   return options;
 }
 

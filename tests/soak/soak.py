@@ -85,8 +85,8 @@ class Worker(threading.Thread):
         except BaseException:
             self.soak.fail(traceback.format_exc())
 
-    def load(self, program: Program) -> nibble.Model:
-        return nibble.load(program.path, self.soak.device)
+    def load(self, program: Program, **options) -> nibble.Model:
+        return nibble.load(program.path, self.soak.device, **options)
 
     def load_and_run(self, program: Program) -> None:
         with self.load(program) as model:
@@ -102,14 +102,15 @@ class Worker(threading.Thread):
                 program.check(session)
 
     def close_amid_calls(self, program: Program) -> None:
-        self.amid_calls(program, lambda model, session: (model.close(), session.close()), "is closed")
+        self.amid_calls(program, lambda model, session: (model.close(), session.close()), "closed")
 
     def cancel(self, program: Program) -> None:
-        self.amid_calls(program, lambda _, session: session.cancel() if hasattr(session, "cancel") else None, "cancel")
+        # A batch for each dispatch, so that there is something to cancel.
+        self.amid_calls(program, lambda _, session: session.cancel(), "cancelled", max_batch_work=1)
 
-    def amid_calls(self, program: Program, interrupt, sentence: str) -> None:
+    def amid_calls(self, program: Program, interrupt, sentence: str, **options) -> None:
         """Another thread interrupts a session's calls, which are right or say so."""
-        with self.load(program) as model, model.session() as session:
+        with self.load(program, **options) as model, model.session() as session:
             other = threading.Timer(self.random.uniform(0, 0.02), interrupt, (model, session))
             other.start()
             try:
@@ -117,6 +118,7 @@ class Worker(threading.Thread):
             except nibble.NibbleError as error:
                 if sentence not in str(error):
                     raise
+                self.soak.counts[f"calls {sentence}"] += 1
             finally:
                 other.join()
 
@@ -260,6 +262,8 @@ class Soak:
         for worker in self.workers:
             worker.join(60)
         self.failures += self.growth() if not self.failures else []
+        if self.counts["cancel"] > 50 and not self.counts["calls cancelled"]:
+            self.failures.append("none of the calls that were to be cancelled was")
         for failure in self.failures:
             print(failure)
         things = sum(self.counts.values()) - self.counts["refused"]

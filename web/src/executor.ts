@@ -52,8 +52,8 @@ export class Executor {
   private preparedVersion = 0;
   /** Some dispatch of the call may report a fault. */
   private canFault = false;
-  /** The fault buffer is cleared only after a call that faulted. */
-  private faultSeen = false;
+  /** A call was submitted that may have reported a fault, and nobody saw that there is none: clear it before the next. */
+  private faultUnread = false;
 
   private constructor(
     private readonly resources: Resources,
@@ -192,7 +192,7 @@ export class Executor {
   ): Promise<void> {
     const ends = this.batchEnds(step);
     if (ends.length === 0 && reads.every((read) => read === undefined)) return;
-    const flight = new InFlight(this.device.handle.queue);
+    const flight = new InFlight(this.device, "running the program");
     let begin = 0;
     // What is only read back is a batch, too.
     for (const end of ends.length === 0 ? [0] : ends) {
@@ -201,11 +201,8 @@ export class Executor {
       signal?.throwIfAborted();
       const isLast = end === (ends.at(-1) ?? 0);
       await this.submitBatch(step, begin, end, begin === 0 ? writes : [], isLast ? reads : undefined, flight);
-      // A call that ends before its last batch does not read what the others report.
-      this.faultSeen = this.canFault && !isLast;
       begin = end;
     }
-    if (signal?.aborted) this.faultSeen = this.canFault;
     signal?.throwIfAborted();
     this.checkFault();
   }
@@ -227,16 +224,15 @@ export class Executor {
           queue.writeBuffer(buffer, 0, bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.byteLength);
         }
         const encoder = this.device.handle.createCommandEncoder();
-        if (this.faultSeen && begin === 0) encoder.clearBuffer(this.buffers[this.layout.faultBuffer]!);
+        if (this.faultUnread && begin === 0) encoder.clearBuffer(this.buffers[this.layout.faultBuffer]!);
         this.encodeDispatches(encoder, step, begin, end);
         const used = reads ? this.encodeReads(encoder, reads) : 0;
         queue.submit([encoder.finish()]);
+        this.faultUnread = this.canFault;
         if (!reads) return flight.add();
         return used === 0 ? queue.onSubmittedWorkDone() : this.readback.mapAsync(MODE_READ, 0, used);
       });
     } catch (error) {
-      // Nobody read whether a kernel reported a fault.
-      this.faultSeen ||= this.canFault;
       // An invalid bind group must not be found again.
       this.preparedVersion = 0;
       this.allGroups.clear();
@@ -329,9 +325,8 @@ export class Executor {
   private checkFault(): void {
     if (!this.canFault) return;
     const words = new Uint32Array(this.readback.getMappedRange(0, this.layout.faultWords * 4));
-    if (words[0] === 0) return;
-    this.faultSeen = true;
-    throw this.stepper.fault(words[0]!, words[1]!, words[2]!, words[3]!);
+    if (words[0] !== 0) throw this.stepper.fault(words[0]!, words[1]!, words[2]!, words[3]!);
+    this.faultUnread = false;
   }
 
   private result(

@@ -117,7 +117,7 @@ export class Resources {
   private async runOnce(what: string, params: GPUBuffer, signal: AbortSignal): Promise<void> {
     const { queue } = this.device.handle;
     const { preparation, preparationParams, preparationBatches, paramsStride } = this.layout;
-    const flight = new InFlight(queue);
+    const flight = new InFlight(this.device, what);
     let begin = 0;
     for (const end of preparationBatches) {
       await flight.makeRoom();

@@ -161,7 +161,12 @@ async function openFile(path: string | URL): Promise<Source> {
   try {
     const { open } = await import(/* @vite-ignore */ /* webpackIgnore: true */ "node:fs/promises");
     const file = await open(path);
-    const { size } = await file.stat();
+    const stat = () => file.stat({ bigint: true });
+    const begun = await stat().catch(async (error: unknown) => {
+      await file.close();
+      throw error;
+    });
+    const size = Number(begun.size);
     return {
       name,
       size,
@@ -173,6 +178,10 @@ async function openFile(path: string | URL): Promise<Source> {
           const { bytesRead } = await file.read(buffer, 0, buffer.length, at).catch((error: unknown) => {
             throw fail(error);
           });
+          const now = await stat();
+          if (now.size !== begun.size || now.mtimeNs !== begun.mtimeNs) {
+            throw new NibbleError("io", `${name} changed while it was read`);
+          }
           if (bytesRead === 0) return;
           at += bytesRead;
           yield buffer.subarray(0, bytesRead);

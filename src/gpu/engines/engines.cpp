@@ -171,18 +171,22 @@ std::string one_line(std::string_view text) {
   return out;
 }
 
+static Status check_name(std::string_view name) {
+  if (std::ranges::find(kEngines, name) != kEngines.end()) return {};
+  return fail(ErrorCode::invalid_argument, "there is no engine \"{}\"; there are: {}", name, fmt::join(kEngines, ", "));
+}
+
 std::span<const std::string_view> engine_names() { return kEngines; }
 
 Result<std::string_view> chosen_engine(std::string_view given) {
   const char* variable = std::getenv("NIBBLE_ENGINE");
   if (given.empty() && variable != nullptr) given = variable;
-  if (given.empty() || std::ranges::find(kEngines, given) != kEngines.end()) return given;
-  return fail(ErrorCode::invalid_argument, "there is no engine \"{}\"; there are: {}", given,
-              fmt::join(kEngines, ", "));
+  if (!given.empty()) TRY(check_name(given));
+  return given;
 }
 
-Status set_engine_library(std::string_view engine, std::string path) {
-  TRY_ASSIGN(const auto name, chosen_engine(engine));
+Status set_engine_library(std::string_view name, std::string path) {
+  TRY(check_name(name));
   std::lock_guard guard(loader().mutex);
   loader().paths.insert_or_assign(std::string(name), std::move(path));
   return {};
