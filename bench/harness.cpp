@@ -75,7 +75,7 @@ std::vector<double> alternate(const std::vector<std::function<void()>>& candidat
 RawDispatch::RawDispatch(gpu::Device& device, PipelineDesc desc, std::vector<WGPUBuffer> buffers,
                          std::array<std::uint32_t, 3> grid, std::span<const std::byte> params)
     : device_(device),
-      pipeline_(must(device.pipeline(desc))),
+      pipeline_(must(device.pipelines().get(desc))),
       buffers_(std::move(buffers)),
       grid_(grid),
       params_(
