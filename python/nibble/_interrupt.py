@@ -24,31 +24,31 @@ def _answers(raised: list[BaseException]) -> Iterator[bool]:
 
 class Watch:
     """In its block the library may ask, if this is the main thread. Other calls of this process, such as ExecuTorch's,
-    are not asked."""
+    are not asked, and neither are those of a handler that runs within an answer."""
 
     def __init__(self, library: CDLL):
         self._library = library
         self._raised: list[BaseException] = []
-        answers = _answers(self._raised)
-        next(answers)
-        self._check = StopCheck(answers.__next__)
-        self._depth = 0
+        self._answers = _answers(self._raised)
+        next(self._answers)
+        self._check = StopCheck(self._answers.__next__)
 
     def __enter__(self) -> None:
+        # A handler may raise between any two of these steps: nothing is counted that would then be wrong for good.
         if _is_main():
-            self._depth += 1
-            if self._depth == 1:
+            if self._answers.gi_running:
+                self._library.nibble_set_stop_check(_NO_CHECK)
+            else:
                 self._raised.clear()
-            self._set()
+                self._library.nibble_set_stop_check(self._check)
 
     def __exit__(self, *_exception) -> None:
         if _is_main():
-            self._depth -= 1
-            self._set()
-
-    def _set(self) -> None:
-        # A handler that itself calls the library runs within the answer to a question: it is not asked again.
-        self._library.nibble_set_stop_check(self._check if self._depth == 1 else _NO_CHECK)
+            if self._answers.gi_running:
+                self._library.nibble_set_stop_check(self._check)
+            else:
+                self._library.nibble_set_stop_check(_NO_CHECK)
+                self._raised.clear()
 
     def stop(self, why: BaseException) -> None:
         """Ends the main thread's call, as a handler would."""

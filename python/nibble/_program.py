@@ -70,15 +70,16 @@ class State:
 
 
 class _Handle:
-    """A native object. It is freed once: by close(), by the garbage collector, or at exit."""
+    """A native object. It is freed once: by close(), by the garbage collector, or at exit, but not then if a thread is
+    still in a call with it."""
 
     def __init__(self, pointer: int, free: Callable[[int], None], what: str):
         self._pointer = pointer
         self._what = what
-        self._finalizer = weakref.finalize(self, free, pointer)
+        self._finalizer = weakref.finalize(self, _free_unused, free, pointer, users := [0])
+        self._users = users
         # A signal's handler may come while this very thread holds it.
         self._lock = threading.RLock()
-        self._users = 0
         self._is_closed = False
 
     @contextlib.contextmanager
@@ -88,12 +89,12 @@ class _Handle:
         with self._lock:
             if self._is_closed:
                 raise NibbleError(f"this {self._what} is closed", "invalid_argument")
-            self._users += 1
+            self._users[0] += 1
         try:
             yield self._pointer
         finally:
             with self._lock:
-                self._users -= 1
+                self._users[0] -= 1
                 self._free_if_done()
 
     def close(self) -> None:
@@ -104,8 +105,13 @@ class _Handle:
                 self._free_if_done()
 
     def _free_if_done(self) -> None:
-        if self._is_closed and self._users == 0:
+        if self._is_closed and self._users[0] == 0:
             self._finalizer()
+
+
+def _free_unused(free: Callable[[int], None], pointer: int, users: list[int]) -> None:
+    if users[0] == 0:
+        free(pointer)
 
 
 def devices(engine: str | None = None) -> list[DeviceInfo]:

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <new>
 
 #include "api/c_options.hpp"
@@ -35,6 +36,7 @@ struct nibble_session {
   std::vector<nibble::HostTensor> inputs;
   std::vector<nibble::HostOutput> outputs;
   std::string states;
+  std::atomic<bool> busy = false;  ///< a thread is in a call that uses these lists
 };
 
 namespace {
@@ -82,11 +84,21 @@ bool is_usable(const T* pointer, const char* what) {
   return ok(nibble::gpu::check_process()) && is_there(pointer, what);
 }
 
-Result<Json> json_of(const nibble::DeviceInfo& info) {
-  Json json = {{"index", info.index}, {"number", info.number}};
-  TRY_ASSIGN(const Json profile, Json::parse(info.profile_json));
-  for (const auto& [name, value] : *profile.as<Json::Object>()) json[name] = value;
-  return json;
+/// entry() for calls of a session, of which one at a time is let in.
+template <class Call>
+auto in_turn(nibble_session* session, const Call& call) noexcept -> decltype(call()) {
+  return entry([&]() -> decltype(call()) {
+    if (!is_usable(session, "session")) return {};
+    if (session->busy.exchange(true)) {
+      last_error = {ErrorCode::invalid_argument, "another thread is using this session: give each thread its own"};
+      return {};
+    }
+    struct Leave {
+      std::atomic<bool>& busy;
+      ~Leave() { busy = false; }
+    } leave{session->busy};
+    return call();
+  });
 }
 
 Result<nibble::DType> dtype_of(const nibble_tensor& tensor, std::string_view what, std::size_t index) {
@@ -206,7 +218,7 @@ const char* nibble_devices_json(const char* engine) noexcept {
     if (!devices) return failed(std::move(devices).error());
     Json json = Json::array();
     for (const auto& info : *devices) {
-      auto one = json_of(info);
+      auto one = nibble::to_json(info);
       if (!one) return failed(std::move(one).error());
       json.push_back(std::move(*one));
     }
@@ -230,7 +242,7 @@ nibble_device* nibble_device_open(const char* selector, const char* engine) noex
   return entry([&]() -> nibble_device* {
     auto device = nibble::Device::open(selector != nullptr ? selector : "", engine != nullptr ? engine : "");
     if (!device) return failed(std::move(device).error());
-    auto json = json_of(device->info());
+    auto json = nibble::to_json(device->info());
     if (!json) return failed(std::move(json).error());
     return new nibble_device{*device, json->dump()};
   });
@@ -266,13 +278,7 @@ nibble_model* nibble_model_load(nibble_device* device, const char* path, const n
     }
     auto model = nibble::Model::load(device->device, path, options);
     if (!model) return failed(std::move(model).error());
-    Json constants = Json::object();
-    for (const auto& method : model->constant_methods()) {
-      Json values = Json::array();
-      for (const auto& value : method.values) values.push_back(Json::parse(value).value_or(nullptr));
-      constants[method.name] = method.values.size() == 1 ? values.as<Json::Array>()->front() : values;
-    }
-    return new nibble_model{*model, constants.dump(), {}, {}};
+    return new nibble_model{*model, nibble::to_json(model->constant_methods()).dump(), {}, {}};
   });
 }
 
@@ -339,15 +345,15 @@ nibble_session* nibble_model_session(nibble_model* model) noexcept {
 }
 
 bool nibble_session_set_inputs(nibble_session* session, const nibble_tensor* inputs, size_t count) noexcept {
-  return entry([&]() -> bool {
-    return is_usable(session, "session") && read_inputs(session->model, inputs, count, session->inputs) &&
+  return in_turn(session, [&]() -> bool {
+    return read_inputs(session->model, inputs, count, session->inputs) &&
            ok(session->session.set_inputs(session->inputs));
   });
 }
 
 bool nibble_session_output(nibble_session* session, size_t index, nibble_tensor* out) noexcept {
-  return entry([&]() -> bool {
-    if (!is_usable(session, "session") || !describe(session->model.outputs(), index, "output", out)) return false;
+  return in_turn(session, [&]() -> bool {
+    if (!describe(session->model.outputs(), index, "output", out)) return false;
     if (out->is_int != 0) {
       out->integer = session->session.output_int(index);
     } else {
@@ -358,8 +364,8 @@ bool nibble_session_output(nibble_session* session, size_t index, nibble_tensor*
 }
 
 bool nibble_session_execute(nibble_session* session, const nibble_tensor* outputs, size_t count) noexcept {
-  return entry([&]() -> bool {
-    if (!is_usable(session, "session") || !check_outputs(session->model, outputs, count)) return false;
+  return in_turn(session, [&]() -> bool {
+    if (!check_outputs(session->model, outputs, count)) return false;
     session->outputs.resize(count);
     for (std::size_t i = 0; i < count; ++i) {
       auto dtype = dtype_of(outputs[i], "output", i);
@@ -378,8 +384,7 @@ void nibble_session_cancel(nibble_session* session) noexcept {
 }
 
 const char* nibble_session_states_json(nibble_session* session) noexcept {
-  return entry([&]() -> const char* {
-    if (!is_usable(session, "session")) return nullptr;
+  return in_turn(session, [&]() -> const char* {
     auto states = session->session.states();
     if (!states) return failed(std::move(states).error());
     Json json = Json::array();

@@ -57,6 +57,10 @@ class Json {
   Json& operator[](std::string_view name);
   /// Makes the array if this is null.
   void push_back(Json item);
+  /// Adds a member to an object, without looking for one of that name.
+  void append(std::string name, Json item) {
+    if (auto* object = std::get_if<Object>(&value_)) object->emplace_back(std::move(name), std::move(item));
+  }
 
   enum class Letters : std::uint8_t { utf8, ascii };
   /// In one line, or with `indent` spaces for each level. What is no UTF-8 is replaced.

@@ -43,10 +43,12 @@ Status SessionImpl::keep_inputs(std::span<const HostTensor> inputs) {
     if (from.kind != OutputSource::Kind::input || signature().inputs[from.index].is_int) continue;
     const HostTensor& tensor = inputs[from.index];
     Kept& kept = kept_[from.index];
-    kept.dtype = tensor.dtype;
-    kept.bytes = Size::bytes(tensor.shape, tensor.dtype).unchecked();
+    // A tensor that the graph takes as a SymInt may be given as an integer.
+    const std::int64_t integer = executor->taken(from.index).integer;
+    kept.dtype = tensor.is_int ? DType::i64 : tensor.dtype;
+    kept.bytes = tensor.is_int ? sizeof(integer) : Size::bytes(tensor.shape, tensor.dtype).unchecked();
     TRY_ASSIGN(std::byte * memory, kept.memory.take(kept.bytes));
-    if (kept.bytes != 0) std::memcpy(memory, tensor.data, kept.bytes);
+    if (kept.bytes != 0) std::memcpy(memory, tensor.is_int ? &integer : tensor.data, kept.bytes);
   }
   return {};
 }

@@ -9,6 +9,13 @@ StateInfo state_info(const StateDesc& desc, std::int64_t rows) {
   return info;
 }
 
+Result<Json> to_json(const DeviceInfo& info) {
+  Json json = {{"index", info.index}, {"number", info.number}};
+  TRY_ASSIGN(const Json profile, Json::parse(info.profile_json));
+  for (const auto& [name, value] : *profile.as<Json::Object>()) json[name] = value;
+  return json;
+}
+
 Json to_json(const StateInfo& state) {
   Json json = {{"role", state.role},
                {"dtype", to_string(state.dtype)},
@@ -16,6 +23,17 @@ Json to_json(const StateInfo& state) {
                {"row_axis", nullptr},
                {"rows", state.rows}};
   if (state.row_axis) json["row_axis"] = *state.row_axis;
+  return json;
+}
+
+Json to_json(std::span<const ConstantMethod> methods) {
+  Json json = Json::object();
+  for (const auto& method : methods) {
+    Json values = Json::array();
+    for (const auto& value : method.values) values.push_back(Json::parse(value).value_or(nullptr));
+    // A file may have very many: this does not look for the name among them.
+    json.append(method.name, method.values.size() == 1 ? values.as<Json::Array>()->front() : values);
+  }
   return json;
 }
 

@@ -1,7 +1,8 @@
-// Converts the layout's description of state for callers.
+// Describes devices, state and constants to callers.
 #pragma once
 
 #include "api/json.hpp"
+#include "nibble/nibble.hpp"
 #include "nibble/values.hpp"
 #include "plan/plan.hpp"
 
@@ -9,6 +10,9 @@ namespace nibble {
 
 StateInfo state_info(const StateDesc& desc, std::int64_t rows);
 
+Result<Json> to_json(const DeviceInfo& info);
 Json to_json(const StateInfo& state);
+/// Name to value, or to a list if a method returns several.
+Json to_json(std::span<const ConstantMethod> methods);
 
 }  // namespace nibble

@@ -96,7 +96,8 @@ Result<TakenInput> Boundary::take_one(std::size_t input, const GivenInput& given
 Result<TakenInput> Boundary::take_integer(std::size_t input, const GivenInput& given) const {
   const bool is_tensor = given.kind == GivenInput::Kind::tensor;
   if (given.integer && (!is_tensor || given.dtype == DType::i32 || given.dtype == DType::i64)) {
-    return TakenInput{.is_int = true, .shape = {}, .integer = *given.integer};
+    return TakenInput{
+        .is_int = true, .shape = is_tensor && given.shape ? *given.shape : Shape{}, .integer = *given.integer};
   }
   const auto& label = labels_[input];
   if (!is_tensor && !given.word.empty()) {

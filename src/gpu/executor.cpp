@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "gpu/process.hpp"
 #include "gpu/timer.hpp"
 #include "graph/guarded.hpp"
 
@@ -87,6 +88,7 @@ Status Executor::submit_and_read(std::span<const HostOutput> outputs, Timer* tim
       TRY(flight.drain());
       return cancelled();
     }
+    TRY(check_process());  // whoever was asked may have forked
     TRY(submit_batch(flight, batches.empty() ? 0 : batches[i], read_bytes, timer));
   }
   if (read_bytes == 0) return flight.drain();

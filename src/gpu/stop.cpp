@@ -1,5 +1,7 @@
 #include "gpu/stop.hpp"
 
+#include "gpu/process.hpp"
+
 namespace nibble::gpu {
 namespace {
 
@@ -12,7 +14,7 @@ void set_stop_check(bool (*check)()) noexcept { stop_check = check; }
 bool is_stop_wanted() { return stop_check != nullptr && stop_check(); }
 
 Status check_stop_of_load() {
-  if (!is_stop_wanted()) return {};
+  if (!is_stop_wanted()) return check_process();  // the check may have forked
   return fail(ErrorCode::cancelled, "loading was cancelled");
 }
 

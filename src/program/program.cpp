@@ -3,12 +3,17 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <unordered_set>
 
 #include "program/checks.hpp"
 
 namespace nibble {
 
 namespace {
+
+/// A method may return a value several times, and every time takes as much of the caller's memory. A few bytes of a
+/// file must not ask for all of it.
+constexpr std::uint64_t kMostRepeatedBytes = std::uint64_t{1} << 28;
 
 using Ids = std::map<std::uint32_t, std::uint32_t>;
 
@@ -156,6 +161,8 @@ Result<Program> join(Container container, Graph graph) {
                   container.method);
     }
   }
+  std::unordered_set<ValueId> returned;
+  Size repeated = 0;
   for (const auto& output : container.outputs) {
     OutputSource source;
     if (const auto result = results.find(output.id); result != results.end()) {
@@ -169,6 +176,14 @@ Result<Program> join(Container container, Graph graph) {
                   "output {} of method '{}' is a constant tensor, which Nibble alone does not return: run it through "
                   "ExecuTorch with `import nibble`",
                   program.signature.outputs.size(), container.method);
+    }
+    if (!output.host.is_int && !returned.insert(output.id).second) {
+      repeated = repeated + Size::bytes(output.host.shape, output.host.dtype);
+      if (!repeated.fits(kMostRepeatedBytes)) {
+        return fail(ErrorCode::unsupported,
+                    "method '{}' returns outputs several times: the repeated ones take more than {} bytes",
+                    container.method, kMostRepeatedBytes);
+      }
     }
     program.signature.output_sources.push_back(source);
     program.signature.outputs.push_back(output.host);

@@ -1,6 +1,8 @@
 """Devices, models and sessions in Python: who shares what, who outlives whom, and what threads may do."""
 
 import shutil
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -165,3 +167,45 @@ def test_sessions_in_many_threads(program):
     for thread in threads:
         thread.join()
     assert not failures
+
+
+AT_EXIT = """
+import sys, threading, time
+import numpy, nibble
+model = nibble.load(sys.argv[1])
+x = numpy.load(sys.argv[2])
+def call():
+    while True: model(x)
+for _ in range(2): threading.Thread(target=call, daemon=True).start()
+time.sleep(0.3)
+"""
+
+
+def test_process_may_end_while_daemons_are_in_calls(program):
+    folder = program("q4_dynamic_length").folder
+    command = [sys.executable, "-c", AT_EXIT, folder / "model.pte", folder / "in0_0.npy"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+def test_threads_in_one_session_of_the_c_api_get_errors(program):
+    exported = program("q4_dynamic_length")
+    (array,) = exported.calls()[0][0]
+    tensor = nibble._native.Tensor(dtype=7, rank=array.ndim, data=array.ctypes.data, bytes=array.nbytes)
+    tensor.shape[: array.ndim] = array.shape
+    said = set()
+    with nibble.load(exported.path) as model, model._own._handle.use() as session:
+
+        def use() -> None:
+            for _ in range(2000):
+                if not nibble.lib.nibble_session_set_inputs(session, tensor, 1):
+                    said.add(nibble.lib.nibble_error())
+                if nibble.lib.nibble_session_states_json(session) is None:
+                    said.add(nibble.lib.nibble_error())
+
+        threads = [threading.Thread(target=use) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert said <= {b"another thread is using this session: give each thread its own"}

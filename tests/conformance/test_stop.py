@@ -167,6 +167,23 @@ def test_a_signal_handler_may_close_or_cancel_a_session_but_not_call_it(long_pat
     assert said == ["a signal's handler cannot use the session whose call it interrupts"] * 2
 
 
+def test_a_signal_handler_that_forks_leaves_a_child_with_an_error(long):
+    children = []
+    before = signal.signal(signal.SIGUSR1, lambda *_: children.append(os.fork()))
+    thread = during_a_call(long, lambda: os.kill(os.getpid(), signal.SIGUSR1))
+    try:
+        result = long(ONES)
+        error = None
+    except nibble.NibbleError as raised:
+        error = str(raised)
+    if children == [0]:
+        os._exit(7 if error is not None and "fork" in error else 1)
+    signal.signal(signal.SIGUSR1, before)
+    thread.join()
+    assert np.array_equal(result, 3001 * ONES)
+    assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 7
+
+
 def again_and_again(call) -> None:
     end = time.monotonic() + 60
     while time.monotonic() < end:
@@ -200,6 +217,17 @@ def test_ctrl_c_interrupts_a_load(options, program):
         if nibble.lib.nibble_error().decode() == "loading was cancelled":
             return
     pytest.fail("no load was cancelled")
+
+
+def test_what_a_progress_raised_does_not_come_out_of_another_call(program):
+    def fail_at_the_end(done: int, total: int) -> None:
+        if done == total:
+            raise LookupError("from the progress")
+
+    with pytest.raises(LookupError, match="from the progress"):
+        nibble.load(program("q4_dynamic_length").path, on_progress=fail_at_the_end)
+    with pytest.raises(nibble.NibbleError, match="no device matches"):
+        nibble.Device("no such device")
 
 
 def test_a_progress_that_fails_ends_the_load_at_once(program):

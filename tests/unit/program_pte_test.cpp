@@ -116,6 +116,21 @@ TEST(PteFile, follows_inputs_and_outputs_in_any_order) {
   EXPECT_TRUE(program->signature.outputs[4].is_int);
 }
 
+// Four bytes of the file for each: a caller's memory must not pay for all that they can say.
+TEST(PteFile, outputs_that_repeat_others_have_a_limit) {
+  auto pte = describe(two_by_two());
+  auto& method = pte.methods[0];
+  const PteTensor small{.scalar_type = 6, .sizes = {2}, .dim_order = {0}};
+  const PteTensor large{.scalar_type = 6, .sizes = {16 << 20}, .dim_order = {0}};
+  method.values = {small, large, small, small, small};
+  method.inputs = {0, 1, 2};
+  method.calls[0].args = {2, 0, 3, 4};
+  method.outputs = {3, 1, 1, 1, 1, 1};  // 4 times 64 MiB again
+  EXPECT_TRUE(succeeds(read_program(write_pte(pte))));
+  method.outputs.push_back(1);
+  EXPECT_TRUE(fails_with(read_program(write_pte(pte)), "the repeated ones take more than 268435456 bytes"));
+}
+
 TEST(PteFile, gives_constant_methods_as_json) {
   auto pte = describe(two_by_two());
   pte.methods.push_back(constant_method("get_vocab_size", {std::int64_t{32000}}));
