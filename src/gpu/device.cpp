@@ -49,13 +49,17 @@ Result<std::shared_ptr<Device>> Device::open(std::string_view selector, std::str
   TRY(enter_process());
   TRY_ASSIGN(engine, chosen_engine(engine));
   auto& known = open_devices();
-  std::lock_guard guard(known.mutex);
   const auto asked = fmt::format("{}:{}", engine, selector);
-  if (auto found = known.by_selector.find(asked); found != known.by_selector.end()) {
-    if (auto device = usable(found->second)) return device;
+  {
+    std::lock_guard guard(known.mutex);
+    if (auto found = known.by_selector.find(asked); found != known.by_selector.end()) {
+      if (auto device = usable(found->second)) return device;
+    }
   }
+  // Without the lock: loading an engine may wait for Python's, whose holder may wait for this one.
   TRY_ASSIGN(auto found, find_adapter(engine, selector));
   auto& [adapter, index] = found;
+  std::lock_guard guard(known.mutex);
   auto& opened = known.by_adapter[fmt::format("{}:{}", adapter.engine->name(), adapter.number)];
   auto device = usable(opened);
   if (device == nullptr) {
