@@ -170,9 +170,10 @@ def norm(x, dims, weight, bias, eps, centre):
     # Elements that nearly equal each other lose most of their digits.
     worse = 1 + size / (squares + eps)
     lost = too_far(x).sum(dims, keepdim=True) > 0
-    scale = (x.abs() + mean.abs()) * rstd * weight.abs() * worse + bias.abs()
+    # A mean of elements that cancel each other is off by as much as theirs.
+    mean_scale = x.abs().mean(dims, keepdim=True) if centre else x.new_zeros(())
+    scale = (x.abs() + mean_scale) * rstd * weight.abs() * worse + bias.abs()
     made = Near((x - mean) * rstd * weight + bias, scale, lost.expand(x.shape))
-    mean_scale = x.abs().mean(dims, keepdim=True)
     # torch's mean of infinite elements depends on their order.
     return [made, Near(mean, mean_scale, lost | ~torch.isfinite(mean)), Near(rstd, rstd * worse, lost)]
 
