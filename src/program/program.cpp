@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <unordered_set>
 
 #include "program/checks.hpp"
 
@@ -14,6 +13,8 @@ namespace {
 /// A method may return a value several times, and every time takes as much of the caller's memory. A few bytes of a
 /// file must not ask for all of it.
 constexpr std::uint64_t kMostRepeatedBytes = std::uint64_t{1} << 28;
+
+Size bytes_of(const HostValue& host) { return host.is_int ? Size(0) : Size::bytes(host.shape, host.dtype); }
 
 using Ids = std::map<std::uint32_t, std::uint32_t>;
 
@@ -161,8 +162,7 @@ Result<Program> join(Container container, Graph graph) {
                   container.method);
     }
   }
-  std::unordered_set<ValueId> returned;
-  Size repeated = 0;
+  Size returned = 0;
   for (const auto& output : container.outputs) {
     OutputSource source;
     if (const auto result = results.find(output.id); result != results.end()) {
@@ -177,16 +177,18 @@ Result<Program> join(Container container, Graph graph) {
                   "ExecuTorch with `import nibble`",
                   program.signature.outputs.size(), container.method);
     }
-    if (!output.host.is_int && !returned.insert(output.id).second) {
-      repeated = repeated + Size::bytes(output.host.shape, output.host.dtype);
-      if (!repeated.fits(kMostRepeatedBytes)) {
-        return fail(ErrorCode::unsupported,
-                    "method '{}' returns outputs several times: the repeated ones take more than {} bytes",
-                    container.method, kMostRepeatedBytes);
-      }
-    }
+    returned = returned + bytes_of(output.host);
     program.signature.output_sources.push_back(source);
     program.signature.outputs.push_back(output.host);
+  }
+  // Once each, and no more than so much besides.
+  Size once = kMostRepeatedBytes;
+  for (const auto& input : container.inputs) once = once + bytes_of(input.host);
+  for (std::size_t i = 0; i < out; ++i) once = once + bytes_of(arguments[in + i].host);
+  if (once.valid() && !returned.fits(once.unchecked())) {
+    return fail(ErrorCode::unsupported,
+                "method '{}' returns outputs several times: the repeated ones take more than {} bytes",
+                container.method, kMostRepeatedBytes);
   }
   for (const auto& input : container.inputs) program.signature.inputs.push_back(input.host);
   program.method = std::move(container.method);
