@@ -1,12 +1,12 @@
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <new>
 
 #include "api/c_options.hpp"
 #include "api/check_node.hpp"
 #include "api/json.hpp"
 #include "api/ops_json.hpp"
+#include "api/session.hpp"
 #include "api/states.hpp"
 #include "boundary/boundary.hpp"
 #include "gpu/process.hpp"
@@ -36,7 +36,7 @@ struct nibble_session {
   std::vector<nibble::HostTensor> inputs;
   std::vector<nibble::HostOutput> outputs;
   std::string states;
-  std::atomic<bool> busy = false;  ///< a thread is in a call that uses these lists
+  nibble::Turns turns;  ///< for calls that use these lists
 };
 
 namespace {
@@ -89,15 +89,10 @@ template <class Call>
 auto in_turn(nibble_session* session, const Call& call) noexcept -> decltype(call()) {
   return entry([&]() -> decltype(call()) {
     if (!is_usable(session, "session")) return {};
-    if (session->busy.exchange(true)) {
-      last_error = {ErrorCode::invalid_argument, "another thread is using this session: give each thread its own"};
-      return {};
-    }
-    struct Leave {
-      std::atomic<bool>& busy;
-      ~Leave() { busy = false; }
-    } leave{session->busy};
-    return call();
+    auto turn = session->turns.take();
+    if (turn) return call();
+    failed(std::move(turn).error());
+    return {};
   });
 }
 
@@ -340,7 +335,7 @@ nibble_session* nibble_model_session(nibble_model* model) noexcept {
     if (!is_there(model, "model")) return nullptr;
     auto session = model->model.session();
     if (!session) return failed(std::move(session).error());
-    return new nibble_session{model->model, *session, {}, {}, {}};
+    return new nibble_session{model->model, *session, {}, {}, {}, {}};
   });
 }
 

@@ -153,12 +153,6 @@ Json to_json(const Inspection::Op& op) {
   return {{"name", op.name}, {"count", op.count}, {"supported", op.supported}, {"dtypes", std::move(dtypes)}};
 }
 
-Json to_json(const ConstantMethod& method) {
-  Json values = Json::array();
-  for (const auto& value : method.values) values.push_back(Json::parse(value).value_or(nullptr));
-  return values;
-}
-
 Json to_json(const DispatchInfo& dispatch) {
   Json bindings = Json::array();
   for (const auto& b : dispatch.bindings) {
@@ -244,7 +238,7 @@ std::string to_json(const Inspection& facts, InspectDetails details) {
                {"problem", nullptr},       {"problems", Json::array()}};
   for (const auto& input : facts.inputs) json["inputs"].push_back(to_json(input));
   for (const auto& output : facts.outputs) json["outputs"].push_back(to_json(output));
-  for (const auto& method : facts.constant_methods) json["constant_methods"][method.name] = to_json(method);
+  for (const auto& method : facts.constant_methods) json["constant_methods"].append(method.name, to_json(method));
   for (const auto& op : facts.ops) json["ops"].push_back(to_json(op));
   if (facts.plan) json["plan"] = to_json(*facts.plan, details);
   for (const auto& [error, count] : facts.problems.all) {

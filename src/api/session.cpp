@@ -18,12 +18,9 @@ Result<std::shared_ptr<SessionImpl>> SessionImpl::make(std::shared_ptr<const Mod
   return self;
 }
 
-Result<SessionImpl::Turn> SessionImpl::take_turn() {
+Result<Turns::Turn> SessionImpl::take_turn() {
   TRY(gpu::check_process());
-  if (busy_.exchange(true)) {
-    return fail(ErrorCode::invalid_argument, "another thread is using this session: give each thread its own");
-  }
-  return Turn(&busy_);
+  return turns_.take();
 }
 
 Status SessionImpl::set_inputs(std::span<const HostTensor> inputs) {

@@ -27,6 +27,25 @@ struct ModelImpl {
   std::unique_ptr<ConstantSource> constants;
 };
 
+/// Lets one thread in at a time.
+class Turns {
+ public:
+  struct Leave {
+    void operator()(std::atomic<bool>* busy) const { busy->store(false); }
+  };
+  /// While it lives, no other thread gets in.
+  using Turn = std::unique_ptr<std::atomic<bool>, Leave>;
+
+  /// An error if a thread is in.
+  Result<Turn> take() {
+    if (!busy_.exchange(true)) return Turn(&busy_);
+    return fail(ErrorCode::invalid_argument, "another thread is using this session: give each thread its own");
+  }
+
+ private:
+  std::atomic<bool> busy_ = false;
+};
+
 /// Maps the method's inputs and outputs to the graph's. One call at a time.
 struct SessionImpl {
   std::shared_ptr<const ModelImpl> model;
@@ -50,12 +69,6 @@ struct SessionImpl {
     gpu::HostMemory memory;
   };
 
-  /// While it lives, no other thread gets in.
-  struct Leave {
-    void operator()(std::atomic<bool>* busy) const { busy->store(false); }
-  };
-  using Turn = std::unique_ptr<std::atomic<bool>, Leave>;
-
   const MethodSignature& signature() const { return model->boundary->signature(); }
   Status set(std::span<const HostTensor> inputs);
   Status finish(std::span<const HostOutput> outputs);
@@ -64,9 +77,9 @@ struct SessionImpl {
   void finish_outputs(std::span<const HostOutput> outputs) const;
 
   /// Begins a call, or says that another thread is in one.
-  Result<Turn> take_turn();
+  Result<Turns::Turn> take_turn();
 
-  std::atomic<bool> busy_ = false;
+  Turns turns_;
   std::vector<HostOutput> graph_outputs_;
   std::vector<Kept> kept_;  ///< per input; used only if an output returns it
 };

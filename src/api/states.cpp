@@ -26,11 +26,16 @@ Json to_json(const StateInfo& state) {
   return json;
 }
 
+Json to_json(const ConstantMethod& method) {
+  Json values = Json::array();
+  for (const auto& value : method.values) values.push_back(Json::parse(value).value_or(nullptr));
+  return values;
+}
+
 Json to_json(std::span<const ConstantMethod> methods) {
   Json json = Json::object();
   for (const auto& method : methods) {
-    Json values = Json::array();
-    for (const auto& value : method.values) values.push_back(Json::parse(value).value_or(nullptr));
+    const Json values = to_json(method);
     // A file may have very many: this does not look for the name among them.
     json.append(method.name, method.values.size() == 1 ? values.as<Json::Array>()->front() : values);
   }

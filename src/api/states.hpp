@@ -12,6 +12,8 @@ StateInfo state_info(const StateDesc& desc, std::int64_t rows);
 
 Result<Json> to_json(const DeviceInfo& info);
 Json to_json(const StateInfo& state);
+/// What it returns, as a list.
+Json to_json(const ConstantMethod& method);
 /// Name to value, or to a list if a method returns several.
 Json to_json(std::span<const ConstantMethod> methods);
 

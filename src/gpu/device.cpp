@@ -36,12 +36,6 @@ std::shared_ptr<Device> usable(const std::weak_ptr<Device>& weak) {
 /// Engines report an error on the thread that made it.
 thread_local ErrorScope* open_scope = nullptr;
 
-/// For callbacks, which others call who do not expect an exception: without memory, the text is a short one.
-template <class Make>
-std::string text_of(const Make& make) noexcept {
-  return guarded(make, [] { return no_memory().message; });
-}
-
 }  // namespace
 
 Result<std::shared_ptr<Device>> Device::open(std::string_view selector, std::string_view engine) {

@@ -11,6 +11,7 @@
 #include "graph/passes/passes.hpp"
 #include "nibble/nibble.h"
 #include "ops/registry.hpp"
+#include "plan_and_step.hpp"
 #include "structure.hpp"
 
 namespace {
@@ -51,11 +52,7 @@ struct {
 /// The input decides all that is random: a find is found again.
 class Draw {
  public:
-  explicit Draw(std::span<const std::uint8_t> data) {
-    std::uint32_t hash = 2166136261U;
-    for (const auto byte : data) hash = (hash ^ byte) * 16777619U;
-    random_.seed(hash);
-  }
+  explicit Draw(std::span<const std::uint8_t> data) : random_(nibble::test::seed_of(data)) {}
   std::uint64_t below(std::uint64_t count) { return random_() % count; }
   bool one_in(std::uint64_t count) { return below(count) == 0; }
 

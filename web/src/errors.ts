@@ -39,6 +39,10 @@ export class NibbleError extends Error {
   }
 }
 
+export function invalid(message: string): NibbleError {
+  return new NibbleError("invalid_argument", message);
+}
+
 /** The message of anything that was thrown, in one line: drivers' may have several. A DOMException may have none. */
 export function messageOf(error: unknown): string {
   const text = error instanceof Error ? textOf(error.message) || textOf(error.name) : textOf(error);

@@ -2,7 +2,7 @@
 
 import { type DType, dTypeNames, type GivenKind } from "#wire";
 import { dtypeOf } from "./convert.js";
-import { messageOf, NibbleError, textOf } from "./errors.js";
+import { invalid, messageOf, NibbleError, textOf } from "./errors.js";
 import type { Input, InputData, Inputs } from "./types.js";
 
 /** Shapes with more dimensions are refused, whatever these are. */
@@ -31,10 +31,6 @@ export function dimsOf(shape: { rank: number; dims: number[] }): number[] {
 
 export function countOf(shape: readonly number[]): number {
   return shape.reduce((product, dim) => product * dim, 1);
-}
-
-function invalid(message: string): NibbleError {
-  return new NibbleError("invalid_argument", message);
 }
 
 /** The inputs in the program's order. The planner checks whether there are too many or too few. */

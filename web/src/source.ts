@@ -1,6 +1,6 @@
 // Sources that give the bytes of a program file by position.
 
-import { messageOf, NibbleError, textOf } from "./errors.js";
+import { invalid, messageOf, NibbleError, textOf } from "./errors.js";
 import { HttpSource } from "./http_source.js";
 import type { ProgramSource, Source } from "./types.js";
 
@@ -92,10 +92,6 @@ export async function* checked(
   }
 }
 
-function invalid(message: string): NibbleError {
-  return new NibbleError("invalid_argument", message);
-}
-
 /** A file may say that it needs more memory than there is. */
 function makeBytes(count: number, source: Source): Uint8Array<ArrayBuffer> {
   try {
@@ -178,7 +174,9 @@ async function openFile(path: string | URL): Promise<Source> {
           const { bytesRead } = await file.read(buffer, 0, buffer.length, at).catch((error: unknown) => {
             throw fail(error);
           });
-          const now = await stat();
+          const now = await stat().catch((error: unknown) => {
+            throw fail(error);
+          });
           if (now.size !== begun.size || now.mtimeNs !== begun.mtimeNs) {
             throw new NibbleError("io", `${name} changed while it was read`);
           }

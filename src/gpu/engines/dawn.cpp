@@ -3,7 +3,6 @@
 #include <array>
 
 #include "gpu/engines/engine.hpp"
-#include "gpu/engines/engines.hpp"
 
 namespace nibble::gpu {
 namespace {
@@ -134,7 +133,7 @@ class Dawn final : public Engine {
                        void* to, void*) {
       auto& out = *static_cast<Answer*>(to);
       if (status == WGPUCreatePipelineAsyncStatus_Success) out.pipeline = pipeline;
-      out.why = guarded([&] { return one_line(view(message)); }, [] { return no_memory().message; });
+      out.why = text_of([&] { return one_line(view(message)); });
     };
     wait(device, extras_.DeviceCreateComputePipelineAsync(device, &descriptor, info).id);
     return answer.pipeline;

@@ -171,4 +171,13 @@ inline std::string_view view(WGPUStringView text) {
   return text.length == WGPU_STRLEN ? std::string_view(text.data) : std::string_view(text.data, text.length);
 }
 
+/// Messages of engines have several lines; ours have one.
+std::string one_line(std::string_view text);
+
+/// For callbacks, which others call who do not expect an exception: without memory, the text is a short one.
+template <class Make>
+std::string text_of(const Make& make) noexcept {
+  return guarded(make, [] { return no_memory().message; });
+}
+
 }  // namespace nibble::gpu

@@ -147,6 +147,11 @@ Result<std::unique_ptr<Engine>> load_dawn(Loader& one) {
   return make_dawn(find, &one.dawn, "the package wgpudawn", true);
 }
 
+Status check_name(std::string_view name) {
+  if (std::ranges::find(kEngines, name) != kEngines.end()) return {};
+  return fail(ErrorCode::invalid_argument, "there is no engine \"{}\"; there are: {}", name, fmt::join(kEngines, ", "));
+}
+
 }  // namespace
 
 Result<Functions> take_functions(FindFunction find, void* from, std::string_view where) {
@@ -169,11 +174,6 @@ std::string one_line(std::string_view text) {
   }
   while (!out.empty() && out.back() == ' ') out.pop_back();
   return out;
-}
-
-static Status check_name(std::string_view name) {
-  if (std::ranges::find(kEngines, name) != kEngines.end()) return {};
-  return fail(ErrorCode::invalid_argument, "there is no engine \"{}\"; there are: {}", name, fmt::join(kEngines, ", "));
 }
 
 std::span<const std::string_view> engine_names() { return kEngines; }

@@ -27,7 +27,4 @@ std::vector<Engine*> loaded_engines();
 /// The name that the caller gave, or that of $NIBBLE_ENGINE, or "" for any. An unknown one is an error.
 Result<std::string_view> chosen_engine(std::string_view given);
 
-/// Messages of engines have several lines; ours have one.
-std::string one_line(std::string_view text);
-
 }  // namespace nibble::gpu
