@@ -12,8 +12,9 @@ function(nibble_room name)
   nibble_together(nibble_${name})
 endfunction()
 
-# Compiles the files of each folder as one, because most of a file's time goes to headers. So names in the anonymous
-# namespaces of a folder differ. A build with NIBBLE_UNITY off, as the preset `debug`, shows what a file forgot to include.
+# Compiles the files of each folder as one, and folders of one to three files together, because most of a file's time goes
+# to headers. So names in the anonymous namespaces of a folder differ. A build with NIBBLE_UNITY off, as the preset
+# `debug`, shows what a file forgot to include.
 function(nibble_together target)
   if(NOT NIBBLE_UNITY)
     return()
@@ -21,8 +22,14 @@ function(nibble_together target)
   get_target_property(sources ${target} SOURCES)
   foreach(source IN LISTS sources)
     get_filename_component(folder "${source}" DIRECTORY)
-    get_filename_component(folder "${folder}" NAME)
-    set_source_files_properties("${source}" PROPERTIES UNITY_GROUP "${folder}")
+    set(others ${sources})
+    list(FILTER others INCLUDE REGEX "^${folder}/[^/]*$")
+    list(LENGTH others count)
+    get_filename_component(group "${folder}" NAME)
+    if(count LESS 4)
+      set(group few)
+    endif()
+    set_source_files_properties("${source}" PROPERTIES UNITY_GROUP "${group}")
   endforeach()
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
 endfunction()

@@ -64,15 +64,19 @@ def system_headers(folder: Path) -> Path:
 
 
 def together(folder: Path) -> list[tuple[str, Path]]:
-    """A file for each folder of the rooms that includes all of its sources, as in the native build; and the room."""
+    """Files that include the sources of a folder, or of a room's small ones, as in the native build; and the room."""
     folder.mkdir(parents=True, exist_ok=True)
     made = []
     for room in ROOMS:
-        sources = sorted((ROOT / "src" / room).rglob("*.cpp"))
-        for part in sorted({path.parent for path in sources}):
-            names = [path.relative_to(ROOT) for path in sources if path.parent == part]
+        by_folder: dict[Path, list[Path]] = {}
+        for path in sorted((ROOT / "src" / room).rglob("*.cpp")):
+            by_folder.setdefault(path.parent.relative_to(ROOT / "src"), []).append(path.relative_to(ROOT))
+        parts: dict[str, list[Path]] = {}
+        for part, names in by_folder.items():
+            parts.setdefault("-".join(part.parts) if len(names) > 3 else f"{room}-few", []).extend(names)
+        for part, names in parts.items():
             text = "".join(f'#include "{ROOT / name}"\n' for name in names if str(name) not in LEFT_OUT)
-            made.append((room, folder / f"{'-'.join(part.relative_to(ROOT / 'src').parts)}.cpp"))
+            made.append((room, folder / f"{part}.cpp"))
             if not made[-1][1].exists() or made[-1][1].read_text() != text:
                 made[-1][1].write_text(text)
     return made

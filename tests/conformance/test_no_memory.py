@@ -51,6 +51,7 @@ def chain(length: int) -> bytes:
     return blob.pte()
 
 
+@pytest.mark.host
 def test_a_load_without_memory_is_an_error_and_the_next_one_is_right(tmp_path):
     (tmp_path / "small.pte").write_bytes(chain(1))
     (tmp_path / "large.pte").write_bytes(chain(20000))

@@ -1,5 +1,7 @@
 """Outputs that a file's two halves disagree about: ExecuTorch's tensor, and what the delegate makes."""
 
+import pytest
+
 from conformance.test_plugin import INVALID_ARGUMENT, python
 from support.vk00 import Blob
 
@@ -17,6 +19,7 @@ for path in sys.argv[1:]:
 SHAPES = [([4], [3]), ([4], [4, 1]), ([0, 3_000_000_000], [0, 4])]
 
 
+@pytest.mark.host
 def test_output_that_cannot_take_its_shape_is_an_invalid_argument(tmp_path):
     paths = []
     for shape, planned in SHAPES:

@@ -112,9 +112,9 @@ def generate(seed: int, number: int) -> Graph:
     raise AssertionError
 
 
-def alone(op: str, rank: int, number: int) -> Graph | None:
+def alone(op: str, rank: int, number: int, attempts: int = 40) -> Graph | None:
     """A graph of one op whose first tensor has this rank, if the op takes such tensors: another one for each number."""
-    for attempt in range(40):
+    for attempt in range(attempts):
         rng = np.random.default_rng([number, rank, attempt, *op.encode()])
         d = Draw(rng, int(rng.integers(2**31)))
         d.ranks = [rank]

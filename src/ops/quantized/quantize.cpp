@@ -145,7 +145,7 @@ Blocks middle(std::int64_t outer, std::int64_t groups, std::int64_t inner) {
   return {.view = {outer, groups, inner}, .groups = {1, groups, 1}, .counts = {}, .most_counts = {}, .most_sizes = {}};
 }
 
-std::int64_t product_of(const Shape& shape, std::size_t from, std::size_t to) {
+std::int64_t elements_between(const Shape& shape, std::size_t from, std::size_t to) {
   std::int64_t product = 1;
   for (std::size_t i = from; i < to; ++i) product *= shape[i];
   return product;
@@ -191,7 +191,7 @@ Status by_channel(Lowering& op, const Tensor& input, const Tensor& scales, const
   TRY_ASSIGN(const auto d, op.dim(axis, input.rank(), "axis"));
   if (input.rank() == 0) return op.fail("input is a scalar, which has no channels");
   const auto& shape = input.shape;
-  const auto blocks = middle(product_of(shape, 0, d), shape[d], product_of(shape, d + 1, shape.rank()));
+  const auto blocks = middle(elements_between(shape, 0, d), shape[d], elements_between(shape, d + 1, shape.rank()));
   return change_groups(op, input, out, {scales, zeros ? &*zeros : nullptr}, blocks, params, shader_of(kBack));
 }
 
@@ -202,8 +202,9 @@ Status by_token(Lowering& op, const Tensor& input, const Tensor& scales, const T
   TRY_ASSIGN(const auto params, begin(op, input, low, high, kBack, out));
   if (input.rank() == 0) return op.fail("input is a scalar, which has no tokens");
   const auto last = input.rank() - 1;
-  return change_groups(op, input, out, {scales, &zeros}, middle(1, product_of(input.shape, 0, last), input.shape[last]),
-                       params, kBack ? wgsl::dequantize : wgsl::quantize_tokens);
+  return change_groups(op, input, out, {scales, &zeros},
+                       middle(1, elements_between(input.shape, 0, last), input.shape[last]), params,
+                       kBack ? wgsl::dequantize : wgsl::quantize_tokens);
 }
 
 template <class... Dtypes>
