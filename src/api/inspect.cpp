@@ -107,24 +107,24 @@ Status inspect_delegates(const File& file, Error why, const DeviceProfile& profi
   if (why.code != ErrorCode::unsupported) return std::unexpected(std::move(why));
   TRY_ASSIGN(const FileProgram program, copy_program(file));
   TRY_ASSIGN(auto delegates, read_delegates(program.bytes.bytes(), program.head, options.method));
-  if (delegates.empty()) return std::unexpected(std::move(why));
+  auto& [shared, blobs] = delegates;
+  if (blobs.empty()) return std::unexpected(std::move(why));
   facts.problems.add(std::move(why));
-  for (std::size_t i = 0; i < delegates.size(); ++i) {
-    auto& [method, blob, named, inputs, outputs, arguments, constant_methods] = delegates[i];
+  for (std::size_t i = 0; i < blobs.size(); ++i) {
     Refusals refusals;
-    if (auto graph = read_blob(file, blob.offset, blob.size, named_sizes(delegates[i]))) {
+    if (auto graph = read_blob(file, blobs[i].offset, blobs[i].size, named_sizes(shared))) {
       count_graph(*graph, facts);
       refusals = Plan::refusals(std::move(*graph), profile, options, ops::registry());
     } else {
       refusals.add(std::move(graph).error());
     }
     for (auto& [error, count] : refusals.all) {
-      if (delegates.size() > 1) error.message = fmt::format("delegate {}: {}", i, error.message);
+      if (blobs.size() > 1) error.message = fmt::format("delegate {}: {}", i, error.message);
       facts.problems.all.push_back({std::move(error), count});
     }
   }
-  facts.method = std::move(delegates.front().method);
-  facts.constant_methods = std::move(delegates.front().constant_methods);
+  facts.method = std::move(shared.method);
+  facts.constant_methods = std::move(shared.constant_methods);
   return {};
 }
 

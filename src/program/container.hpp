@@ -59,9 +59,13 @@ Result<ContainerHead> read_head(std::span<const std::byte> first_bytes, std::uin
 Result<Container> read_container(std::span<const std::byte> program, const ContainerHead& head,
                                  std::string_view method = {});
 
-/// One for each delegate for Vulkan of a method that may have several, and operators between them. They lack the values
-/// of the method, which make sense only for one delegate call.
-Result<std::vector<Container>> read_delegates(std::span<const std::byte> program, const ContainerHead& head,
-                                              std::string_view method = {});
+struct Delegates {
+  Container shared;  ///< without a blob, and without the values of the method, which make sense only for one call
+  std::vector<FileRange> blobs;
+};
+
+/// Those for Vulkan of a method that may have several, and operators between them.
+Result<Delegates> read_delegates(std::span<const std::byte> program, const ContainerHead& head,
+                                 std::string_view method = {});
 
 }  // namespace nibble

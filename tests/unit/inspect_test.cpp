@@ -194,6 +194,16 @@ TEST_F(InspectTest, names_the_reasons_of_all_delegates) {
   EXPECT_EQ(facts->ops.size(), 4U);
 }
 
+TEST_F(InspectTest, pays_for_each_delegate_of_one_blob) {
+  auto pte = describe(refused_blob(), {.wide_ints = false});
+  auto& forward = pte.methods.front();
+  forward.calls.push_back(forward.calls.front());
+  forward.delegates.resize(5000, forward.delegates.front());
+  const auto facts = inspect(write(write_pte(pte)), {});
+  ASSERT_FALSE(facts);
+  EXPECT_NE(facts.error().message.find("add up to more than 8 times"), std::string::npos) << facts.error().message;
+}
+
 TEST_F(InspectTest, fails_on_what_is_no_program) {
   EXPECT_FALSE(inspect("no/such/file.pte", {}));
   EXPECT_FALSE(inspect(write(Bytes(100)), {}));

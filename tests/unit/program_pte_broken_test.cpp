@@ -102,6 +102,13 @@ const BrokenFile kBrokenFiles[] = {
      [] { return forged_pte([](auto& p) { return p.execution_plan()->Get(0)->inputs(); }, 1U << 30); },
      "not a valid FlatBuffer"},
     {"outputs_that_share_one_list", [] { return shared_outputs(); }, "add up to more than 8 times"},
+    {"one_value_very_often",
+     [] {
+       auto pte = describe(embedding_blob());
+       pte.methods[0].inputs.assign(20000, 0);
+       return write_pte(pte);
+     },
+     "add up to more than 8 times"},
 };
 
 struct BrokenProgram {
