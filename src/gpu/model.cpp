@@ -2,14 +2,20 @@
 
 #include "gpu/dispatcher.hpp"
 #include "gpu/in_flight.hpp"
+#include "gpu/process.hpp"
 #include "gpu/stop.hpp"
 #include "plan/batches.hpp"
 
 namespace nibble::gpu {
 
+void BufferSet::GiveBack::operator()(Device* device) const noexcept {
+  if (!is_forked()) device->engine().give_back(device->queue());
+}
+
 Result<BufferSet> BufferSet::make(Device& device, const Layout& layout, bool (*wanted)(BufferRole)) {
   constexpr WGPUBufferUsage kUsage = WGPUBufferUsage_Storage | WGPUBufferUsage_CopyDst | WGPUBufferUsage_CopySrc;
   BufferSet set;
+  set.memory.reset(&device);
   set.raw.resize(layout.buffers.size());
   for (std::size_t i = 0; i < layout.buffers.size(); ++i) {
     const auto& desc = layout.buffers[i];

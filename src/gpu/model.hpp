@@ -12,6 +12,10 @@ namespace nibble::gpu {
 
 /// Buffers of a layout, by BufferId. `raw` is null for buffers that are not made here.
 struct BufferSet {
+  struct GiveBack {
+    void operator()(Device* device) const noexcept;
+  };
+  std::unique_ptr<Device, GiveBack> memory;  ///< when the buffers are gone, so is their memory
   std::vector<Buffer> owned;
   std::vector<WGPUBuffer> raw;
 

@@ -1,7 +1,11 @@
 """State that programs keep, and constants that they share."""
 
+import os
+from pathlib import Path
+
 import pytest
 
+import nibble
 from conformance import memory_cases
 from conformance.programs import ROUTES, OnNibble, every_route
 
@@ -47,3 +51,14 @@ def test_refused_call_leaves_state_alone(route, program):
         session.run(calls[1][0][0].reshape(1, -1))
     for inputs, expected in calls[1:]:
         exported.check(session.run(*inputs), expected)
+
+
+def test_closed_model_gives_its_memory_back(program):
+    path = program("q4_over_128_mib").path
+    with nibble.load(path):
+        before = resident_bytes()
+    assert resident_bytes() < before - path.stat().st_size / 2
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

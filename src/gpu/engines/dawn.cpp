@@ -43,6 +43,8 @@ void on_dawn_log(std::uint32_t /*type*/, WGPUStringView message, void* log, void
 
 /// A wait looks up this often, in nanoseconds.
 constexpr std::uint64_t kWaitSlice = 100'000'000;
+/// How long memory that is given back may take: others may use the GPU, and then notice it.
+constexpr std::uint64_t kGiveBackWait = 10'000'000;
 
 /// Functions that wgpu-native does without, or would abort in.
 #define NIBBLE_DAWN_EXTRAS(X)         \
@@ -158,6 +160,12 @@ class Dawn final : public Engine {
   }
 
   void run_callbacks(WGPUDevice /*device*/) override { extras_.InstanceProcessEvents(instance_); }
+  /// It keeps the memory until it notices that a later submission has ended.
+  void give_back(WGPUQueue queue) override {
+    WGPUFutureWaitInfo info{{submit(queue, {})}, 0};
+    extras_.InstanceWaitAny(instance_, 1, &info, kGiveBackWait);
+    extras_.InstanceProcessEvents(instance_);
+  }
   void finish(WGPUDevice /*device*/) override {}
   double timestamp_period(WGPUQueue /*queue*/) override { return 1; }
   std::string last_log() override { return log_.get(); }

@@ -127,6 +127,8 @@ class Engine {
   virtual void wait(WGPUDevice device, Submission submission) = 0;
   /// Runs the callbacks of what has ended.
   virtual void run_callbacks(WGPUDevice device) = 0;
+  /// Frees the memory of buffers that were released, where the engine does so later.
+  virtual void give_back(WGPUQueue /*queue*/) {}
   /// Waits for all that a device does, before it is released.
   virtual void finish(WGPUDevice device) = 0;
   /// Nanoseconds in a tick of timestamps.
