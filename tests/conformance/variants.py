@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 
 import nibble
-from conformance.cases import CASES, SLOW
+from conformance import llm_cases
+from conformance.cases import CASES
 from conformance.command import COMMAND, NO_GPU, succeed
 from conformance.programs import ExportedProgram
 from nibble._engines import main_of
@@ -28,9 +29,10 @@ def every_variant() -> list[tuple[str, str]]:
 
 
 def programs_by_size(folder: Path) -> list[ExportedProgram]:
-    """The programs that run without ExecuTorch, small ones first."""
-    cases = CASES | SLOW if FULL else CASES
-    programs = [ExportedProgram.get(name, folder) for name, case in cases.items() if not case.outside]
+    """The programs of single ops and families that run without ExecuTorch, small ones first."""
+    models = {case.name for case in llm_cases.EVERYDAY}
+    chosen = [name for name, case in CASES.items() if not case.outside and name not in models]
+    programs = [ExportedProgram.get(name, folder) for name in chosen]
     return sorted(programs, key=lambda program: program.path.stat().st_size)
 
 

@@ -1,12 +1,9 @@
 // Each allocation of Nibble fails once: no call ends the process, and the next one is right.
 #include <unistd.h>
 
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
-#include "allocations.hpp"
 #include "gpu_fixture.hpp"
 #include "graph/guarded.hpp"
 #include "nibble/nibble.h"
@@ -15,41 +12,10 @@
 #include "support/named_data.hpp"
 #include "support/pte_builder.hpp"
 #include "support/small_programs.hpp"
+#include "sweep.hpp"
 
 namespace nibble::test {
 namespace {
-
-/// Gives what `run` gives while allocation `n` of it fails.
-template <class Run>
-auto without(long n, const Run& run) {
-  allocations = {.counting = true, .counted = 0, .fail_at = n};
-  auto result = run();
-  allocations.counting = false;
-  allocations.fail_at = 0;
-  return result;
-}
-
-/// `run` gives a Status. It must be a success or the error for too little memory, and a success in the next call. Tries
-/// `samples` allocations, and all of them in the full suite.
-template <class Run>
-void sweep(const Run& run, long samples) {
-  ASSERT_TRUE(succeeds(without(0, run)));
-  ASSERT_TRUE(succeeds(without(0, run)));  // what is made once and kept is there
-  const long total = allocations.counted;
-  const long step = std::getenv("NIBBLE_TEST_FULL") != nullptr ? 1 : std::max<long>(1, total / samples);
-  long failed = 0;
-  for (long n = 1; n <= total; n += step) {
-    const Status status = without(n, run);
-    if (!status) {
-      ++failed;
-      EXPECT_EQ(status.error().code, ErrorCode::out_of_memory)
-          << n << " of " << total << ": " << status.error().message;
-    }
-    ASSERT_TRUE(succeeds(without(0, run))) << "after " << n << " of " << total;
-  }
-  EXPECT_GT(failed, 0);
-  std::printf("    %ld allocations, every %ld-th failed: %ld errors\n", total, step, failed);
-}
 
 const std::vector<std::int64_t> kIds = {3, 49, 0, 7};
 
