@@ -5,6 +5,7 @@ import { messageOf, NibbleError } from "./errors.js";
 import type { Executor } from "./executor.js";
 import { describeInputs, dimsOf, type Given } from "./inputs.js";
 import type { LoadedModel } from "./model.js";
+import { signalOf } from "./options.js";
 import type { DType, Inputs, RunOptions, Session, State, Tensor, TensorData, ValueInfo } from "./types.js";
 
 export class LoadedSession implements Session {
@@ -98,12 +99,6 @@ export class LoadedSession implements Session {
       }),
     );
   }
-}
-
-function signalOf(options: RunOptions | undefined): AbortSignal | undefined {
-  const signal = options?.signal;
-  if (signal === undefined || signal instanceof AbortSignal) return signal;
-  throw new NibbleError("invalid_argument", "signal must be an AbortSignal");
 }
 
 function copyOf({ data }: Given, taken: TakenInput, { isInteger, dtype }: ValueInfo): Tensor {
