@@ -1,7 +1,7 @@
 // An open GPU device. It keeps errors, and the pipelines that all programs on it share.
 
 import type { Pipeline, Profile } from "#wire";
-import { messageOf, NibbleError } from "./errors.js";
+import { failure, messageOf, NibbleError } from "./errors.js";
 import type { Device, OpenOptions } from "./types.js";
 
 /** Features that plans use if the adapter has them. */
@@ -21,9 +21,7 @@ export async function open(given?: OpenOptions): Promise<Device> {
     const requiredFeatures = wantedFeatures.filter((name) => adapter.features.has(name)) as GPUFeatureName[];
     return new GpuDevice(adapter, await adapter.requestDevice({ requiredLimits, requiredFeatures }), options.gpu);
   } catch (error) {
-    throw new NibbleError("gpu", `the device ${nameOf(adapter)} could not be opened: ${messageOf(error)}`, {
-      cause: error,
-    });
+    throw failure("gpu", `the device ${nameOf(adapter)} could not be opened`, error);
   }
 }
 
@@ -45,7 +43,7 @@ async function requestAdapter(options: OpenOptions): Promise<GPUAdapter> {
   try {
     adapter = await gpu.requestAdapter(request);
   } catch (error) {
-    throw new NibbleError("gpu", `WebGPU could not look for an adapter: ${messageOf(error)}`, { cause: error });
+    throw failure("gpu", "WebGPU could not look for an adapter", error);
   }
   if (!adapter) {
     throw new NibbleError(
@@ -179,8 +177,7 @@ export class GpuDevice implements Device {
     if (reason instanceof NibbleError) return reason;
     // A lost device may be reported after the call that failed.
     await Promise.race([this.lost, new Promise((resolve) => setTimeout(resolve, 50))]);
-    const message = `${what} failed on ${this.name}: ${messageOf(reason)}`;
-    return this.latched ?? new NibbleError(codeOf(reason), message, { cause: reason });
+    return this.latched ?? failure(codeOf(reason), `${what} failed on ${this.name}`, reason);
   }
 
   async makeBuffer(bytes: number, usage: GPUBufferUsageFlags, what: string): Promise<GPUBuffer> {

@@ -1,6 +1,6 @@
 // A file on a server. It is read by ranges, or in one pass from the beginning if the server has no ranges.
 
-import { messageOf, NibbleError } from "./errors.js";
+import { failure, NibbleError } from "./errors.js";
 import type { Source } from "./types.js";
 
 /** The size of the first request. Most programs without their weights fit. */
@@ -149,7 +149,7 @@ function checkRange(url: URL, response: Response, offset: number): void {
 
 function failed(url: URL, signal: AbortSignal, error: unknown): unknown {
   if (signal.aborted) return signal.reason;
-  return new NibbleError("io", `reading ${url.href} failed: ${messageOf(error)}`, { cause: error });
+  return failure("io", `reading ${url.href} failed`, error);
 }
 
 function refused(url: URL, answer: string): NibbleError {

@@ -2,7 +2,7 @@
 
 import { RangeCache } from "./cache.js";
 import { GpuDevice, open as openDevice } from "./device.js";
-import { NibbleError } from "./errors.js";
+import { invalid } from "./errors.js";
 import { Executor } from "./executor.js";
 import { Loader, planProgram } from "./loader.js";
 import { LoadedModel } from "./model.js";
@@ -24,7 +24,7 @@ export function open(options?: OpenOptions): Promise<Device> {
 export async function load(from: ProgramSource, options: LoadOptions): Promise<Model> {
   const device = (options as LoadOptions | null | undefined)?.device;
   if (!(device instanceof GpuDevice)) {
-    throw new NibbleError("invalid_argument", "load() needs a device: pass { device: await open() }");
+    throw invalid("load() needs a device: pass { device: await open() }");
   }
   const choices = optionsRecord(options);
   checkProgress(options);

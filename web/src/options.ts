@@ -1,7 +1,7 @@
 // Checks the options that callers give, and converts them for the planner.
 
 import * as wire from "#wire";
-import { NibbleError } from "./errors.js";
+import { invalid } from "./errors.js";
 import type { LoadOptions, Options, RunOptions } from "./types.js";
 
 /** The record of all options, with defaults for those that were not given. */
@@ -77,5 +77,5 @@ function refuse(given: unknown, mustBe: string): never {
   } catch {
     // It contains itself.
   }
-  throw new NibbleError("invalid_argument", `${mustBe}, not ${text}`);
+  throw invalid(`${mustBe}, not ${text}`);
 }
