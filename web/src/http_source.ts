@@ -29,17 +29,14 @@ export class HttpSource implements Source {
 
   static async open(url: URL, signal: AbortSignal): Promise<HttpSource> {
     const response = await request(url, signal, 0, FIRST_BYTES);
-    if (response.status === 206) {
-      const first = await allOf(response, url, signal);
-      const size = totalOf(response) ?? (await askSize(url, signal));
-      return new HttpSource(url, size, first, tagOf(response), undefined);
-    }
     if (response.status === 416) return new HttpSource(url, 0, new Uint8Array(0), tagOf(response), undefined);
-    if (response.status !== 200) throw refused(url, statusOf(response));
+    const hasRanges = response.status === 206;
+    if (!hasRanges && response.status !== 200) throw refused(url, statusOf(response));
     const pass = new Pass(response, url);
     const pieces: Uint8Array[] = [];
     for await (const piece of pass.take(0, FIRST_BYTES, signal)) pieces.push(piece);
-    return new HttpSource(url, lengthOf(response), concat(pieces), tagOf(response), pass);
+    const size = hasRanges ? (totalOf(response) ?? (await askSize(url, signal))) : lengthOf(response);
+    return new HttpSource(url, size, concat(pieces), tagOf(response), hasRanges ? undefined : pass);
   }
 
   async *read(offset: number, count: number, signal: AbortSignal): AsyncIterable<Uint8Array> {
@@ -158,14 +155,6 @@ function refused(url: URL, answer: string): NibbleError {
 
 function statusOf(response: Response): string {
   return `${response.status} ${response.statusText}`.trimEnd();
-}
-
-async function allOf(response: Response, url: URL, signal: AbortSignal): Promise<Uint8Array> {
-  try {
-    return new Uint8Array(await response.arrayBuffer());
-  } catch (error) {
-    throw failed(url, signal, error);
-  }
 }
 
 function concat(pieces: readonly Uint8Array[]): Uint8Array {

@@ -60,7 +60,7 @@ const isFunction = (value: unknown): boolean => typeof value === "function";
 
 const isText = (value: unknown): value is string => typeof value === "string";
 
-const isSize = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+export const isSize = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);

@@ -2,6 +2,7 @@
 
 import { failure, invalid, messageOf, NibbleError, textOf } from "./errors.js";
 import { HttpSource } from "./http_source.js";
+import { isSize } from "./options.js";
 import type { ProgramSource, Source } from "./types.js";
 
 export type { ProgramSource, Source };
@@ -32,7 +33,6 @@ function bytesOf(from: ArrayBuffer | ArrayBufferView): Uint8Array {
 
 function checkSource(source: Source): Source {
   const { size, parallel } = source;
-  const isSize = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
   if (size !== undefined && !isSize(size))
     throw invalid(`the size of a Source is a number of bytes, not ${textOf(size)}`);
   // Without a single read, weights would stay zeros.
