@@ -7,6 +7,9 @@ import type { Device, OpenOptions } from "./types.js";
 /** Features that plans use if the adapter has them. */
 const wantedFeatures = ["shader-f16", "subgroups"] as const;
 
+/** So many pipelines that nobody uses are kept, so that loading a program again compiles nothing. */
+const MOST_UNUSED = 256;
+
 export async function open(given?: OpenOptions): Promise<Device> {
   const options = given ?? {};
   const adapter = options.adapter ?? (await requestAdapter(options));
@@ -78,7 +81,8 @@ export class GpuDevice implements Device {
   readonly lost: Promise<NibbleError>;
   private readonly subgroupMax: number;
   private readonly layouts = new Map<string, GPUBindGroupLayout>();
-  private readonly pipelines = new Map<string, Promise<CompiledPipeline>>();
+  /** Those that a user left last come last. */
+  private readonly pipelines = new Map<string, { made: Promise<CompiledPipeline>; users: Set<symbol> }>();
   /** The error that every later call fails with. */
   private latched: NibbleError | undefined;
 
@@ -190,20 +194,32 @@ export class GpuDevice implements Device {
     }
   }
 
-  /** The compiled pipeline; all programs on the device share it. */
-  pipeline(description: Pipeline): Promise<CompiledPipeline> {
+  /** The compiled pipeline; all programs on the device share it. It is kept at least until `user` leaves. */
+  pipeline(description: Pipeline, user: symbol): Promise<CompiledPipeline> {
     const overrides = description.overrides.map(({ name, value }) => `${name}=${value}`).join(" ");
     const key = `${description.bindings.join(" ")}\n${overrides}\n${description.wgsl}`;
-    let made = this.pipelines.get(key);
-    if (!made) {
-      made = this.compile(description);
-      made.catch(() => {
+    let one = this.pipelines.get(key);
+    if (!one) {
+      one = { made: this.compile(description), users: new Set() };
+      one.made.catch(() => {
         this.pipelines.delete(key);
         this.layouts.delete(description.bindings.join(" ")); // it may be invalid
       });
-      this.pipelines.set(key, made);
+      this.pipelines.set(key, one);
     }
-    return made;
+    one.users.add(user);
+    return one.made;
+  }
+
+  /** The user needs none of its pipelines any longer. Of those without users the last are kept. */
+  leave(user: symbol): void {
+    for (const [key, one] of [...this.pipelines]) {
+      if (!one.users.delete(user)) continue;
+      this.pipelines.delete(key);
+      this.pipelines.set(key, one);
+    }
+    const unused = [...this.pipelines].filter(([, { users }]) => users.size === 0);
+    for (const [key] of unused.slice(0, -MOST_UNUSED)) this.pipelines.delete(key);
   }
 
   private compile(description: Pipeline): Promise<CompiledPipeline> {
