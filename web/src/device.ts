@@ -1,11 +1,14 @@
 // An open GPU device. It keeps errors, and the pipelines that all programs on it share.
 
 import type { Pipeline, Profile } from "#wire";
-import { messageOf, NibbleError } from "./errors.js";
+import { failure, messageOf, NibbleError } from "./errors.js";
 import type { Device, OpenOptions } from "./types.js";
 
 /** Features that plans use if the adapter has them. */
 const wantedFeatures = ["shader-f16", "subgroups"] as const;
+
+/** So many pipelines that nobody uses are kept, so that loading a program again compiles nothing. */
+const MOST_UNUSED = 256;
 
 export async function open(given?: OpenOptions): Promise<Device> {
   const options = given ?? {};
@@ -21,9 +24,7 @@ export async function open(given?: OpenOptions): Promise<Device> {
     const requiredFeatures = wantedFeatures.filter((name) => adapter.features.has(name)) as GPUFeatureName[];
     return new GpuDevice(adapter, await adapter.requestDevice({ requiredLimits, requiredFeatures }), options.gpu);
   } catch (error) {
-    throw new NibbleError("gpu", `the device ${nameOf(adapter)} could not be opened: ${messageOf(error)}`, {
-      cause: error,
-    });
+    throw failure("gpu", `the device ${nameOf(adapter)} could not be opened`, error);
   }
 }
 
@@ -45,7 +46,7 @@ async function requestAdapter(options: OpenOptions): Promise<GPUAdapter> {
   try {
     adapter = await gpu.requestAdapter(request);
   } catch (error) {
-    throw new NibbleError("gpu", `WebGPU could not look for an adapter: ${messageOf(error)}`, { cause: error });
+    throw failure("gpu", "WebGPU could not look for an adapter", error);
   }
   if (!adapter) {
     throw new NibbleError(
@@ -80,7 +81,8 @@ export class GpuDevice implements Device {
   readonly lost: Promise<NibbleError>;
   private readonly subgroupMax: number;
   private readonly layouts = new Map<string, GPUBindGroupLayout>();
-  private readonly pipelines = new Map<string, Promise<CompiledPipeline>>();
+  /** Those that a user left last come last. */
+  private readonly pipelines = new Map<string, { made: Promise<CompiledPipeline>; users: Set<symbol> }>();
   /** The error that every later call fails with. */
   private latched: NibbleError | undefined;
 
@@ -179,8 +181,7 @@ export class GpuDevice implements Device {
     if (reason instanceof NibbleError) return reason;
     // A lost device may be reported after the call that failed.
     await Promise.race([this.lost, new Promise((resolve) => setTimeout(resolve, 50))]);
-    const message = `${what} failed on ${this.name}: ${messageOf(reason)}`;
-    return this.latched ?? new NibbleError(codeOf(reason), message, { cause: reason });
+    return this.latched ?? failure(codeOf(reason), `${what} failed on ${this.name}`, reason);
   }
 
   async makeBuffer(bytes: number, usage: GPUBufferUsageFlags, what: string): Promise<GPUBuffer> {
@@ -193,20 +194,32 @@ export class GpuDevice implements Device {
     }
   }
 
-  /** The compiled pipeline; all programs on the device share it. */
-  pipeline(description: Pipeline): Promise<CompiledPipeline> {
+  /** The compiled pipeline; all programs on the device share it. It is kept at least until `user` leaves. */
+  pipeline(description: Pipeline, user: symbol): Promise<CompiledPipeline> {
     const overrides = description.overrides.map(({ name, value }) => `${name}=${value}`).join(" ");
     const key = `${description.bindings.join(" ")}\n${overrides}\n${description.wgsl}`;
-    let made = this.pipelines.get(key);
-    if (!made) {
-      made = this.compile(description);
-      made.catch(() => {
+    let one = this.pipelines.get(key);
+    if (!one) {
+      one = { made: this.compile(description), users: new Set() };
+      one.made.catch(() => {
         this.pipelines.delete(key);
         this.layouts.delete(description.bindings.join(" ")); // it may be invalid
       });
-      this.pipelines.set(key, made);
+      this.pipelines.set(key, one);
     }
-    return made;
+    one.users.add(user);
+    return one.made;
+  }
+
+  /** The user needs none of its pipelines any longer. Of those without users the last are kept. */
+  leave(user: symbol): void {
+    for (const [key, one] of [...this.pipelines]) {
+      if (!one.users.delete(user)) continue;
+      this.pipelines.delete(key);
+      this.pipelines.set(key, one);
+    }
+    const unused = [...this.pipelines].filter(([, { users }]) => users.size === 0);
+    for (const [key] of unused.slice(0, -MOST_UNUSED)) this.pipelines.delete(key);
   }
 
   private compile(description: Pipeline): Promise<CompiledPipeline> {

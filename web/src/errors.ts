@@ -43,6 +43,11 @@ export function invalid(message: string): NibbleError {
   return new NibbleError("invalid_argument", message);
 }
 
+/** A failure whose cause was caught. */
+export function failure(code: ErrorCode, what: string, cause: unknown): NibbleError {
+  return new NibbleError(code, `${what}: ${messageOf(cause)}`, { cause });
+}
+
 /** The message of anything that was thrown, in one line: drivers' may have several. A DOMException may have none. */
 export function messageOf(error: unknown): string {
   const text = error instanceof Error ? textOf(error.message) || textOf(error.name) : textOf(error);

@@ -1,6 +1,6 @@
 // A file on a server. It is read by ranges, or in one pass from the beginning if the server has no ranges.
 
-import { messageOf, NibbleError } from "./errors.js";
+import { failure, NibbleError } from "./errors.js";
 import type { Source } from "./types.js";
 
 /** The size of the first request. Most programs without their weights fit. */
@@ -28,18 +28,15 @@ export class HttpSource implements Source {
   }
 
   static async open(url: URL, signal: AbortSignal): Promise<HttpSource> {
-    const response = await request(url, signal, `bytes=0-${FIRST_BYTES - 1}`);
-    if (response.status === 206) {
-      const first = await allOf(response, url, signal);
-      const size = totalOf(response) ?? (await askSize(url, signal));
-      return new HttpSource(url, size, first, tagOf(response), undefined);
-    }
+    const response = await request(url, signal, 0, FIRST_BYTES);
     if (response.status === 416) return new HttpSource(url, 0, new Uint8Array(0), tagOf(response), undefined);
-    if (!response.ok) throw refused(url, response);
+    const hasRanges = response.status === 206;
+    if (!hasRanges && response.status !== 200) throw refused(url, statusOf(response));
     const pass = new Pass(response, url);
     const pieces: Uint8Array[] = [];
     for await (const piece of pass.take(0, FIRST_BYTES, signal)) pieces.push(piece);
-    return new HttpSource(url, lengthOf(response), concat(pieces), tagOf(response), pass);
+    const size = hasRanges ? (totalOf(response) ?? (await askSize(url, signal))) : lengthOf(response);
+    return new HttpSource(url, size, concat(pieces), tagOf(response), hasRanges ? undefined : pass);
   }
 
   async *read(offset: number, count: number, signal: AbortSignal): AsyncIterable<Uint8Array> {
@@ -56,9 +53,9 @@ export class HttpSource implements Source {
     // Servers answer a range past the end with an error.
     if (this.size !== undefined) count = Math.min(count, this.size - offset);
     if (count <= 0) return;
-    const response = await request(this.url, signal, `bytes=${offset}-${offset + count - 1}`);
+    const response = await request(this.url, signal, offset, count);
     this.checkVersion(response);
-    if (response.status !== 206) throw response.ok ? this.changed() : refused(this.url, response);
+    if (response.status !== 206) throw response.ok ? this.changed() : refused(this.url, statusOf(response));
     yield* new Pass(response, this.url, offset).take(offset, count, signal);
   }
 
@@ -69,7 +66,7 @@ export class HttpSource implements Source {
   private async restart(signal: AbortSignal): Promise<Pass> {
     this.pass?.cancel();
     const response = await request(this.url, signal);
-    if (!response.ok) throw refused(this.url, response);
+    if (response.status !== 200) throw refused(this.url, statusOf(response));
     this.checkVersion(response);
     return new Pass(response, this.url);
   }
@@ -127,33 +124,37 @@ class Pass {
 }
 
 /** Bypasses the browser's own cache, which does not help with ranges of a large file; `load()` has its own. */
-async function request(url: URL, signal: AbortSignal, range?: string): Promise<Response> {
+async function request(url: URL, signal: AbortSignal, offset = 0, count = 0): Promise<Response> {
+  let response: Response;
   try {
-    return await fetch(url, { signal, cache: "no-store", headers: range ? { Range: range } : {} });
+    const headers: HeadersInit = count ? { Range: `bytes=${offset}-${offset + count - 1}` } : {};
+    response = await fetch(url, { signal, cache: "no-store", headers });
   } catch (error) {
     throw failed(url, signal, error);
+  }
+  checkRange(url, response, offset);
+  return response;
+}
+
+/** A server of another origin may hide which range it gives. */
+function checkRange(url: URL, response: Response, offset: number): void {
+  const range = response.headers.get("content-range");
+  if (response.status === 206 && range !== null && !range.toLowerCase().startsWith(`bytes ${offset}-`)) {
+    throw refused(url, `with ${range} when asked for bytes from ${offset} on`);
   }
 }
 
 function failed(url: URL, signal: AbortSignal, error: unknown): unknown {
   if (signal.aborted) return signal.reason;
-  return new NibbleError("io", `reading ${url.href} failed: ${messageOf(error)}`, { cause: error });
+  return failure("io", `reading ${url.href} failed`, error);
 }
 
-function refused(url: URL, response: Response): NibbleError {
-  return new NibbleError("io", `${url.href} cannot be read: the server answered ${statusOf(response)}`);
+function refused(url: URL, answer: string): NibbleError {
+  return new NibbleError("io", `${url.href} cannot be read: the server answered ${answer}`);
 }
 
 function statusOf(response: Response): string {
   return `${response.status} ${response.statusText}`.trimEnd();
-}
-
-async function allOf(response: Response, url: URL, signal: AbortSignal): Promise<Uint8Array> {
-  try {
-    return new Uint8Array(await response.arrayBuffer());
-  } catch (error) {
-    throw failed(url, signal, error);
-  }
 }
 
 function concat(pieces: readonly Uint8Array[]): Uint8Array {

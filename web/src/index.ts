@@ -2,11 +2,11 @@
 
 import { RangeCache } from "./cache.js";
 import { GpuDevice, open as openDevice } from "./device.js";
-import { NibbleError } from "./errors.js";
+import { invalid } from "./errors.js";
 import { Executor } from "./executor.js";
 import { Loader, planProgram } from "./loader.js";
 import { LoadedModel } from "./model.js";
-import { optionsRecord } from "./options.js";
+import { checkProgress, optionsRecord, signalOf } from "./options.js";
 import { Planner, plannerModule } from "./planner.js";
 import { Resources } from "./resources.js";
 import { openSource } from "./source.js";
@@ -20,29 +20,20 @@ export function open(options?: OpenOptions): Promise<Device> {
   return openDevice(options);
 }
 
-/** Refuses what could not be called later, when the weights are there. */
-function checkCalls({ onProgress, signal }: LoadOptions): void {
-  if (onProgress && typeof onProgress !== "function") {
-    throw new NibbleError("invalid_argument", "onProgress must be a function");
-  }
-  if (signal && typeof signal.addEventListener !== "function") {
-    throw new NibbleError("invalid_argument", "signal must be an AbortSignal");
-  }
-}
-
 /** Loads a program: checks and plans it, and streams its weights to the GPU. */
 export async function load(from: ProgramSource, options: LoadOptions): Promise<Model> {
   const device = (options as LoadOptions | null | undefined)?.device;
   if (!(device instanceof GpuDevice)) {
-    throw new NibbleError("invalid_argument", "load() needs a device: pass { device: await open() }");
+    throw invalid("load() needs a device: pass { device: await open() }");
   }
   const choices = optionsRecord(options);
-  checkCalls(options);
+  checkProgress(options);
+  const signal = signalOf(options);
   // The first failure stops everything else.
   const stop = new AbortController();
-  const abort = (): void => stop.abort(options.signal?.reason);
-  options.signal?.throwIfAborted();
-  options.signal?.addEventListener("abort", abort, { once: true });
+  const abort = (): void => stop.abort(signal?.reason);
+  signal?.throwIfAborted();
+  signal?.addEventListener("abort", abort, { once: true });
   const closing: (() => void)[] = [];
   try {
     device.check();
@@ -72,9 +63,9 @@ export async function load(from: ProgramSource, options: LoadOptions): Promise<M
     closing.splice(-2); // the model owns them now
     return model;
   } catch (error) {
-    throw options.signal?.aborted ? options.signal.reason : error;
+    throw signal?.aborted ? signal.reason : error;
   } finally {
-    options.signal?.removeEventListener("abort", abort);
+    signal?.removeEventListener("abort", abort);
     stop.abort();
     for (const close of closing) close();
   }

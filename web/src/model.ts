@@ -1,7 +1,7 @@
 // A loaded program: its inputs and outputs, its own session, and further ones.
 
 import type { Layout } from "#wire";
-import { NibbleError } from "./errors.js";
+import { invalid } from "./errors.js";
 import { Executor } from "./executor.js";
 import type { GpuDevice } from "./device.js";
 import { dimsOf } from "./inputs.js";
@@ -50,12 +50,12 @@ export class LoadedModel implements Model {
   }
 
   async session(): Promise<Session> {
-    this.checkDisposed();
+    this.own.checkDisposed();
     this.device.check();
     const executor = await Executor.make(this.resources);
     const session = new LoadedSession(this, executor, "the session is disposed: make another");
     try {
-      this.checkDisposed();
+      this.own.checkDisposed();
       await this.resources.beginState(executor.buffers);
       return session;
     } catch (error) {
@@ -70,10 +70,6 @@ export class LoadedModel implements Model {
     this.own.dispose();
     this.resources.release();
   }
-
-  private checkDisposed(): void {
-    if (this.disposed) throw new NibbleError("invalid_argument", "the model is disposed: load it again");
-  }
 }
 
 function describe(
@@ -83,17 +79,14 @@ function describe(
 ): ValueInfo[] {
   const given: unknown = names;
   if (given !== undefined && !(Array.isArray(given) && given.every((name) => typeof name === "string"))) {
-    throw new NibbleError("invalid_argument", `the names of the ${kind}s must be a list of texts`);
+    throw invalid(`the names of the ${kind}s must be a list of texts`);
   }
   if (names && names.length !== values.length) {
     const verb = names.length === 1 ? "name is" : "names are";
-    throw new NibbleError(
-      "invalid_argument",
-      `${names.length} ${verb} given for the ${kind}s, but the program has ${values.length}`,
-    );
+    throw invalid(`${names.length} ${verb} given for the ${kind}s, but the program has ${values.length}`);
   }
   const twice = names?.find((name, i) => names.indexOf(name) !== i);
-  if (twice !== undefined) throw new NibbleError("invalid_argument", `two ${kind}s are named ${twice}`);
+  if (twice !== undefined) throw invalid(`two ${kind}s are named ${twice}`);
   return values.map(({ isInt, dtype, shape, dynamic }, i) => ({
     name: names?.[i] ?? `${kind}${i}`,
     dtype,

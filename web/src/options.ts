@@ -1,12 +1,25 @@
 // Checks the options that callers give, and converts them for the planner.
 
 import * as wire from "#wire";
-import { NibbleError } from "./errors.js";
-import type { Options } from "./types.js";
+import { invalid } from "./errors.js";
+import type { LoadOptions, Options, RunOptions } from "./types.js";
 
 /** The record of all options, with defaults for those that were not given. */
 export function optionsRecord(given: Options): wire.Options {
   return wire.takeOptions(given, take);
+}
+
+/** The signal, if one is given. That of another realm, such as a frame's, is no instance of this realm's class. */
+export function signalOf(options: RunOptions | undefined): AbortSignal | undefined {
+  const signal = options?.signal ?? undefined;
+  if (signal === undefined || (isFunction(signal.throwIfAborted) && isFunction(signal.addEventListener))) return signal;
+  return refuse(signal, "signal must be an AbortSignal");
+}
+
+/** Refuses what could not be called later, when the weights are there. */
+export function checkProgress({ onProgress }: LoadOptions): void {
+  if (onProgress !== undefined && onProgress !== null && !isFunction(onProgress))
+    refuse(onProgress, "onProgress must be a function");
 }
 
 const take: wire.TakeOption = {
@@ -43,9 +56,11 @@ function fieldOf([name, value]: [string, unknown]): wire.TuningField {
   return { ...field, kind: "numbers", count: numbers.length, numbers: numbers.concat(0, 0).slice(0, 2) };
 }
 
+const isFunction = (value: unknown): boolean => typeof value === "function";
+
 const isText = (value: unknown): value is string => typeof value === "string";
 
-const isSize = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
+export const isSize = (value: unknown): value is number => Number.isSafeInteger(value) && (value as number) >= 0;
 
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value);
@@ -62,5 +77,5 @@ function refuse(given: unknown, mustBe: string): never {
   } catch {
     // It contains itself.
   }
-  throw new NibbleError("invalid_argument", `${mustBe}, not ${text}`);
+  throw invalid(`${mustBe}, not ${text}`);
 }

@@ -1,7 +1,7 @@
 // The planner: the C++ of src/ as a WebAssembly module. Each program has an instance, which is freed with it.
 
 import * as wire from "#wire";
-import { messageOf, NibbleError } from "./errors.js";
+import { failure, invalid, messageOf, NibbleError } from "./errors.js";
 import { System } from "./system.js";
 import type { WasmSource } from "./types.js";
 
@@ -61,9 +61,7 @@ async function compile(source: string | URL | BufferSource): Promise<WebAssembly
       return await WebAssembly.compileStreaming(response);
     return await WebAssembly.compile(await response.arrayBuffer());
   } catch (error) {
-    throw new NibbleError("io", `the planner ${url} could not be loaded: ${messageOf(error)}`, {
-      cause: error,
-    });
+    throw failure("io", `the planner ${url} could not be loaded`, error);
   }
 }
 
@@ -96,14 +94,12 @@ export class Planner {
 
   static async create(module: WebAssembly.Module): Promise<Planner> {
     if (!WebAssembly.Module.exports(module).some((one) => one.name === "nibble_wire_version")) {
-      throw new NibbleError("invalid_argument", "the WebAssembly module given is not Nibble's planner");
+      throw invalid("the WebAssembly module given is not Nibble's planner");
     }
     const system = new System();
     const instance = await WebAssembly.instantiate(module, { wasi_snapshot_preview1: system.imports() }).catch(
       (error: unknown) => {
-        throw new NibbleError("out_of_memory", `the planner could not be started: ${messageOf(error)}`, {
-          cause: error,
-        });
+        throw failure("out_of_memory", "the planner could not be started", error);
       },
     );
     const exports = instance.exports as unknown as Exports;
@@ -111,8 +107,7 @@ export class Planner {
     exports._initialize();
     const theirs = exports.nibble_wire_version();
     if (theirs !== wire.wireVersion) {
-      throw new NibbleError(
-        "invalid_argument",
+      throw invalid(
         `the planner speaks version ${theirs} of the plan's layout, but this package speaks version ` +
           `${wire.wireVersion}: nibble.js and nibble.wasm must come from the same release`,
       );

@@ -71,6 +71,8 @@ export class Resources {
    * zeros, such as a KV cache, needs no copy: new buffers are zero. So nothing large is here.
    */
   private pristine = new Map<number, GPUBuffer>();
+  /** What the device knows this by: no pipeline keeps a model alive that nobody disposed. */
+  private readonly user = Symbol();
   /** How many use this: the model, and its sessions. */
   private users = 1;
 
@@ -89,7 +91,7 @@ export class Resources {
   }
 
   async compile(): Promise<void> {
-    const made = this.layout.pipelines.map((one) => this.device.pipeline(one));
+    const made = this.layout.pipelines.map((one) => this.device.pipeline(one, this.user));
     // After all of them: what fails is then no longer kept, and the next load begins anew.
     await Promise.allSettled(made);
     this.compiled = await Promise.all(made);
@@ -173,9 +175,10 @@ export class Resources {
     ++this.users;
   }
 
-  /** The last user's release frees the memory. */
+  /** The last user's release frees the memory, and leaves the pipelines. */
   release(): void {
     if (--this.users > 0) return;
     for (const buffer of [...this.constants.values(), ...this.pristine.values()]) buffer.destroy();
+    this.device.leave(this.user);
   }
 }

@@ -1,10 +1,11 @@
 // One user's state of a model. Its calls run one after the other.
 
 import type { Layout, TakenInput } from "#wire";
-import { messageOf, NibbleError } from "./errors.js";
+import { failure, invalid, NibbleError } from "./errors.js";
 import type { Executor } from "./executor.js";
 import { describeInputs, dimsOf, type Given } from "./inputs.js";
 import type { LoadedModel } from "./model.js";
+import { signalOf } from "./options.js";
 import type { DType, Inputs, RunOptions, Session, State, Tensor, TensorData, ValueInfo } from "./types.js";
 
 export class LoadedSession implements Session {
@@ -67,12 +68,12 @@ export class LoadedSession implements Session {
     } catch (error) {
       this.checkDisposed();
       if (error instanceof NibbleError || (signal?.aborted && error === signal.reason)) throw error;
-      throw new NibbleError("internal", `a call failed: ${messageOf(error)}`, { cause: error });
+      throw failure("internal", "a call failed", error);
     }
   }
 
-  private checkDisposed(): void {
-    if (this.disposed) throw new NibbleError("invalid_argument", this.gone);
+  checkDisposed(): void {
+    if (this.disposed) throw invalid(this.gone);
   }
 
   /** A copy of an input that the method returns as an output. */
@@ -98,12 +99,6 @@ export class LoadedSession implements Session {
       }),
     );
   }
-}
-
-function signalOf(options: RunOptions | undefined): AbortSignal | undefined {
-  const signal = options?.signal;
-  if (signal === undefined || signal instanceof AbortSignal) return signal;
-  throw new NibbleError("invalid_argument", "signal must be an AbortSignal");
 }
 
 function copyOf({ data }: Given, taken: TakenInput, { isInteger, dtype }: ValueInfo): Tensor {

@@ -1,7 +1,8 @@
 // Sources that give the bytes of a program file by position.
 
-import { invalid, messageOf, NibbleError, textOf } from "./errors.js";
+import { failure, invalid, messageOf, NibbleError, textOf } from "./errors.js";
 import { HttpSource } from "./http_source.js";
+import { isSize } from "./options.js";
 import type { ProgramSource, Source } from "./types.js";
 
 export type { ProgramSource, Source };
@@ -32,7 +33,6 @@ function bytesOf(from: ArrayBuffer | ArrayBufferView): Uint8Array {
 
 function checkSource(source: Source): Source {
   const { size, parallel } = source;
-  const isSize = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
   if (size !== undefined && !isSize(size))
     throw invalid(`the size of a Source is a number of bytes, not ${textOf(size)}`);
   // Without a single read, weights would stay zeros.
@@ -97,8 +97,7 @@ function makeBytes(count: number, source: Source): Uint8Array<ArrayBuffer> {
   try {
     return new Uint8Array(count);
   } catch (error) {
-    const message = `there is no memory for ${count} bytes of ${source.name}: ${messageOf(error)}`;
-    throw new NibbleError("out_of_memory", message, { cause: error });
+    throw failure("out_of_memory", `there is no memory for ${count} bytes of ${source.name}`, error);
   }
 }
 
@@ -143,7 +142,7 @@ class BlobSource implements Source {
       try {
         yield new Uint8Array(await this.blob.slice(at, Math.min(at + PIECE, end)).arrayBuffer());
       } catch (error) {
-        throw new NibbleError("io", `reading ${this.name} failed: ${messageOf(error)}`, { cause: error });
+        throw failure("io", `reading ${this.name} failed`, error);
       }
     }
   }
@@ -152,8 +151,7 @@ class BlobSource implements Source {
 /** A file in Node. */
 async function openFile(path: string | URL): Promise<Source> {
   const name = String(path);
-  const fail = (error: unknown): NibbleError =>
-    new NibbleError("io", `${name} cannot be read: ${messageOf(error)}`, { cause: error });
+  const fail = (error: unknown): NibbleError => failure("io", `${name} cannot be read`, error);
   try {
     const { open } = await import(/* @vite-ignore */ /* webpackIgnore: true */ "node:fs/promises");
     const file = await open(path);

@@ -164,8 +164,10 @@ export const faultChecks: Record<string, Check> = {
         const loading = env.nibble.load(address(env, "mul"), { device, cache: false, ...options });
         says(await failureOf(env, loading), "invalid_argument", part);
       };
-      await told({ onProgress: "no" }, "onProgress must be a function");
-      await told({ signal: "stop" }, "signal must be an AbortSignal");
+      for (const wrong of ["no", "", 0])
+        await told({ onProgress: wrong }, `onProgress must be a function, not ${wrong}`);
+      for (const wrong of ["stop", 0, new EventTarget()])
+        await told({ signal: wrong }, "signal must be an AbortSignal");
       await told({ inputs: [Object.create(null)] }, "the names of the inputs must be a list of texts");
     }),
 };

@@ -74,7 +74,7 @@ export const check: Use = async (device, { label, wgsl }) => {
   if (wrong) throw new Error(`${label}, line ${wrong.lineNum}: ${wrong.message}`);
 };
 
-export const compile: Use = (device, kernel) => device.pipeline(kernel);
+export const compile: Use = (device, kernel) => device.pipeline(kernel, Symbol());
 
 /** Does this with all kernels but for those that need what the device lacks; gives how many. */
 export async function useAll(device: Device, kernels: readonly Pipeline[], use: Use): Promise<number> {

@@ -8,7 +8,11 @@ import type { AddressInfo } from "node:net";
 /**
  * - `files`: ranges and an etag
  * - `untold`: ranges, but nothing that tells versions apart
+ * - `hidden`: ranges, but it does not tell which
+ * - `shifted-N`: from request number N on a range begins one byte later, and says so
+ * - `paged`: ranges in a unit that nobody asked for
  * - `whole`: no ranges
+ * - `partial-N`: no ranges, but from request number N on the whole is called a part
  * - `unsized`: no ranges, and no length
  * - `short-N`: only the first N bytes are there, as if that were all
  * - `dropped-N`: the connection ends after N bytes of a range or file
@@ -100,8 +104,9 @@ export class TestServer {
     entry: Served,
   ): Promise<void> {
     const size = kind === "short" ? Math.min(number, fileSize) : fileSize;
-    const range = kind === "whole" || kind === "unsized" ? null : /^bytes=(\d+)-(\d*)$/.exec(entry.range);
-    const from = range ? Number(range[1]) : 0;
+    const isPartial = kind === "partial" && nth >= number;
+    const range = ["whole", "unsized", "partial"].includes(kind) ? null : /^bytes=(\d+)-(\d*)$/.exec(entry.range);
+    const from = range ? Number(range[1]) + (kind === "shifted" && nth >= number ? 1 : 0) : 0;
     const to = Math.min(range?.[2] ? Number(range[2]) + 1 : size, size);
     const headers: Record<string, string> = {
       "content-type": types[extname(path)] ?? "application/octet-stream",
@@ -115,8 +120,9 @@ export class TestServer {
       return;
     }
     if (kind !== "unsized") headers["content-length"] = String(to - from);
-    if (range) headers["content-range"] = `bytes ${from}-${to - 1}/${size}`;
-    response.writeHead(range ? 206 : 200, headers);
+    const unit = kind === "paged" ? "pages" : "bytes";
+    if (range && kind !== "hidden") headers["content-range"] = `${unit} ${from}-${to - 1}/${size}`;
+    response.writeHead(range || isPartial ? 206 : 200, headers);
     if (request.method === "HEAD") {
       response.end();
       return;

@@ -2,7 +2,7 @@
 
 import type * as Nibble from "../../src/index.js";
 import { failureOf, fetchNpy } from "./cases.js";
-import { address, type Check, ids, must, onDevice, same, says } from "./check.js";
+import { address, type Check, ids, must, onDevice, runIds, same, says } from "./check.js";
 
 /** Counts the bytes of buffers that are made from now on and not destroyed yet. */
 function watchBuffers(device: Nibble.Device): { live: number } {
@@ -50,6 +50,22 @@ export const sessionChecks: Record<string, Check> = {
       await Promise.all(sessions.map((session, i) => logits(session, prompts[i]!, 0)));
       const together = await Promise.all(sessions.map((session) => logits(session, [7], 3)));
       same(together, alone, "what two sessions say at once");
+    }),
+
+  program_that_is_loaded_again_compiles_nothing: (env) =>
+    onDevice(env, async (device) => {
+      const { handle } = device;
+      const compile = handle.createComputePipelineAsync.bind(handle);
+      let compiled = 0;
+      handle.createComputePipelineAsync = (wanted) => {
+        ++compiled;
+        return compile(wanted);
+      };
+      const first = await runIds(env, address(env, "q4_dynamic_length"), { device });
+      const once = compiled;
+      must(once > 0, "it has kernels");
+      same(await runIds(env, address(env, "q4_dynamic_length"), { device }), first, "what it gives again");
+      same(compiled, once, "how many kernels were compiled");
     }),
 
   session_tells_what_its_caches_hold: (env) =>

@@ -1,7 +1,8 @@
 // Calls in several submissions, and calls that are aborted.
 
 import type * as Nibble from "../../src/index.js";
-import { address, type Check, must, onDevice, same } from "./check.js";
+import { failureOf } from "./cases.js";
+import { address, type Check, must, onDevice, reasonOf, same, says } from "./check.js";
 
 const DECODE = [{ data: [7], shape: [1, 1] }, [3]];
 const PROMPT = [{ data: [1, 2, 3], shape: [1, 3] }, [0]];
@@ -16,16 +17,6 @@ function watchSubmissions(device: Nibble.Device, then: (count: number) => void =
     then(++seen.count);
   };
   return seen;
-}
-
-/** What a promise is rejected with; undefined if it is not. */
-async function reasonOf(promise: Promise<unknown>): Promise<unknown> {
-  try {
-    await promise;
-  } catch (error) {
-    return error;
-  }
-  return undefined;
 }
 
 const outputOf = (results: Record<string, Nibble.Tensor>): string => String(results.output0!.data);
@@ -75,10 +66,37 @@ export const stopChecks: Record<string, Check> = {
       must((await second) === why, "a call that waits is aborted, too");
       must((await first).output0 !== undefined, "the one before it is not");
       same(seen.count, 1, "submissions of the first");
-      const wrong = await reasonOf(model.run(PROMPT, { signal: 3 as unknown as AbortSignal }));
-      must(wrong instanceof env.nibble.NibbleError, "a signal must be one");
+      for (const wrong of [3, 0, new EventTarget()]) {
+        const running = model.run(PROMPT, { signal: wrong as AbortSignal });
+        says(await failureOf(env, running), "invalid_argument", "signal must be an AbortSignal");
+      }
+    }),
+
+  signal_of_another_realm_is_one: (env) =>
+    onDevice(env, async (device) => {
+      const from = address(env, "llm_4w_head_18");
+      const why = new Error("the frame is gone");
+      const aborted = { signal: toOtherRealm(AbortSignal.abort(why)) };
+      const controller = new AbortController();
+      const { signal } = controller;
+      toOtherRealm(signal);
+      const model = await env.nibble.load(from, { device, cache: false, signal });
+      must((await model.run(PROMPT, { signal })).output0 !== undefined, "it runs");
+      must((await reasonOf(model.run(PROMPT, aborted))) === why, "a call rejects with the reason");
+      must((await reasonOf(env.nibble.load(from, { device, ...aborted }))) === why, "and so does a load");
+      const onProgress = (): void => controller.abort(why);
+      const loading = env.nibble.load(from, { device, cache: false, signal, onProgress });
+      must((await reasonOf(loading)) === why, "a load that has begun, too");
     }),
 };
+
+/** Makes a signal what one of a frame is here: it works, but is no instance of this realm's class. */
+function toOtherRealm(signal: AbortSignal): AbortSignal {
+  const members = Object.getOwnPropertyDescriptors(AbortSignal.prototype);
+  Object.setPrototypeOf(signal, Object.create(EventTarget.prototype, members) as object);
+  must(!(signal instanceof AbortSignal), "it is of another realm");
+  return signal;
+}
 
 /** A session that has seen the prompt. */
 async function sessionAfter(model: Nibble.Model): Promise<Nibble.Session> {

@@ -31,7 +31,7 @@ async function check(source: Source, offset: number, count: number): Promise<voi
   assert.deepEqual(await readAll(source, offset, count, signal), bytes.slice(offset, offset + count));
 }
 
-for (const behaviour of ["files", "untold", "whole", "unsized"]) {
+for (const behaviour of ["files", "untold", "hidden", "whole", "unsized"]) {
   test(`any range can be read, in any order, from a server that is "${behaviour}"`, async () => {
     const source = await open(behaviour);
     assert.equal(source.size, behaviour === "unsized" ? undefined : bytes.length);
@@ -70,6 +70,28 @@ test("changed_file_is_told", async () => {
 
 test("server_that_refuses_is_told", async () => {
   await assert.rejects(open("files", "none"), { code: "io", message: /404/ });
+});
+
+test("range_that_nobody_asked_for_is_told", async () => {
+  const told = {
+    code: "io",
+    message: /file cannot be read: the server answered with bytes 1-65535\/300000 when asked/,
+  };
+  await assert.rejects(open("shifted-0"), told);
+  await assert.rejects(open("paged"), {
+    code: "io",
+    message: /with pages 0-65535\/300000 when asked for bytes from 0 on/,
+  });
+  const source = await open("shifted-1");
+  await check(source, 0, 100);
+  const message = /with bytes 100001-100009\/300000 when asked for bytes from 100000 on/;
+  await assert.rejects(readAll(source, 100_000, 10, signal), { code: "io", message });
+});
+
+test("part_that_nobody_asked_for_is_not_the_whole", async () => {
+  const source = await open("partial-1");
+  await check(source, 100_000, 10);
+  await assert.rejects(readAll(source, 70_000, 10, signal), { code: "io", message: /answered 206/ });
 });
 
 test("only_what_is_asked_for_is_fetched", async () => {
