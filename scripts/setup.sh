@@ -161,7 +161,10 @@ setup_beside() {
 }
 
 # setup run|test
-setup() {
+setup() { prepare "$1" && setup_nibble; }
+
+# prepare run|test: all but Nibble itself
+prepare() {
   # A build folder remembers absolute paths: a copied repository starts with a new one.
   if ! stamp_is build/root "$PWD"; then
     [[ ! -d build ]] || echo "  build/ was made in another folder; starting a new one"
@@ -171,8 +174,7 @@ setup() {
   fi
   setup_packages "$1" || return
   use_ccache
-  setup_venv || return
-  setup_nibble
+  setup_venv
 }
 
 # configure PRESET: when there is no build folder for it yet, or the presets or .venv are newer.
