@@ -84,9 +84,7 @@ const DeviceInfo& Device::info() const { return impl_->info; }
 std::optional<Error> Device::lost() const {
   return guarded([&] { return impl_->gpu->lost(); }, [] { return std::optional(no_memory()); });
 }
-std::size_t Device::live_objects() const {
-  return gpu::is_forked() ? 0 : impl_->gpu->engine().live_objects() - impl_->gpu->pipelines().objects();
-}
+std::size_t Device::live_objects() const { return gpu::is_forked() ? 0 : impl_->gpu->pipelines().other_objects(); }
 std::size_t Device::compiled_pipelines() const { return gpu::is_forked() ? 0 : impl_->gpu->pipelines().compiled(); }
 
 Result<Model> Model::load(const Device& device, const std::string& path, const LoadOptions& options) {
