@@ -1,6 +1,7 @@
 """The C API of libnibble.so (include/nibble/nibble.h), and nothing more."""
 
 import ctypes
+import os
 from ctypes import CFUNCTYPE, POINTER, c_bool, c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 
@@ -94,6 +95,13 @@ def _load() -> ctypes.CDLL:
 
 lib = _load()
 watch = Watch(lib)
+
+
+def prepare(engine: str | None) -> None:
+    """Comes before a call that looks for adapters: it loads Dawn, if that is among the engines. The library would ask
+    for it within the call, and ctypes drops what is raised there, such as Ctrl-C."""
+    if not lib.has_dawn and (engine or os.environ.get("NIBBLE_ENGINE", "")) in ("", "dawn"):
+        lib.provide_dawn()
 
 
 def last_error() -> BaseException:

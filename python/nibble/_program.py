@@ -119,7 +119,9 @@ def devices(engine: str | None = None) -> list[DeviceInfo]:
 
     engine: "dawn" or "wgpu"; by default what $NIBBLE_ENGINE says, else all.
     """
-    found = check(lib.nibble_devices_json(take_text(engine or "", "engine must be text")))
+    name = take_text(engine or "", "engine must be text")
+    _native.prepare(engine)
+    found = check(lib.nibble_devices_json(name))
     return [DeviceInfo._from_json(info) for info in json.loads(found)]
 
 
@@ -143,7 +145,9 @@ class Device(_Closable):
             _refuse_engine(engine, which)
             which, engine = which.number, which.engine
         selector = take_text("" if which is None else str(which), "device must be text")
-        pointer = check(lib.nibble_device_open(selector, take_text(engine or "", "engine must be text")))
+        name = take_text(engine or "", "engine must be text")
+        _native.prepare(engine)
+        pointer = check(lib.nibble_device_open(selector, name))
         self._handle = _Handle(pointer, lib.nibble_device_free, "device")
         self.info = DeviceInfo._from_json(check(lib.nibble_device_json(pointer)))
 
