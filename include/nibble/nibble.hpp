@@ -147,7 +147,7 @@ class NIBBLE_API Session {
 };
 
 /// `check` is asked on this thread, between the submissions of its calls and loads: true ends them with `cancelled`.
-/// Null for none.
+/// It may cancel the session whose call asks, but not use it. Null for none.
 NIBBLE_API void set_stop_check(bool (*check)()) noexcept;
 
 /// Nibble's version, "0.1.0".

@@ -10,6 +10,7 @@ from ctypes import CFUNCTYPE, POINTER, c_bool, c_char_p, c_int, c_size_t, c_void
 from pathlib import Path
 
 Provider = CFUNCTYPE(None)
+_NO_PROVIDER = Provider(0)
 
 FUNCTIONS = {
     "nibble_set_engine_library": (c_bool, [c_char_p, c_char_p]),
@@ -29,15 +30,18 @@ def open_library(path: Path, functions: dict[str, tuple]) -> ctypes.CDLL:
     if "NIBBLE_WGPU_LIBRARY" not in os.environ and (wgpu := _wgpu_library()):
         library.nibble_set_engine_library(b"wgpu", os.fsencode(wgpu))
 
-    @Provider
     def provide() -> None:
         dawn = _dawn_functions()
         names = (c_char_p * len(dawn))(*(name.encode() for name in dawn))
         library.nibble_set_wgpu_functions(names, (c_void_p * len(dawn))(*dawn.values()), len(dawn))
+        library.nibble_set_wgpu_provider(_NO_PROVIDER)
+        library.has_dawn = bool(dawn)
 
     # Called when Dawn is first needed: opening this library loads no other.
-    library.nibble_set_wgpu_provider(provide)
-    library.keeps = provide
+    library.provide_dawn = provide
+    library.has_dawn = False
+    library.keeps = Provider(provide)
+    library.nibble_set_wgpu_provider(library.keeps)
     return library
 
 

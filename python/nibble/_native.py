@@ -1,6 +1,10 @@
 """The C API of libnibble.so (include/nibble/nibble.h), and nothing more."""
 
 import ctypes
+import functools
+import os
+import types
+from collections.abc import Callable
 from ctypes import CFUNCTYPE, POINTER, c_bool, c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 
@@ -82,18 +86,41 @@ _FUNCTIONS = {
     "nibble_session_states_json": (c_char_p, [c_void_p]),
     "nibble_session_free": (None, [c_void_p]),
 }
+# What makes a native object, and what frees it.
+_OWNED = {
+    "nibble_device_open": "nibble_device_free",
+    "nibble_model_load": "nibble_model_free",
+    "nibble_model_session": "nibble_session_free",
+}
+
+
+def _owner(free: Callable[[c_void_p], None]) -> type[c_void_p]:
+    """A native object that goes with its last reference. ctypes makes it in the very call that makes the native one, so
+    nothing that a signal's handler raises comes in between. And none of Python's code frees it, in which what a handler
+    raises would be lost: `__del__` is a free(self) in C."""
+    return type("Owner", (c_void_p,), {"__del__": property(functools.partial(types.MethodType, free))})
 
 
 def _load() -> ctypes.CDLL:
     path = LIBRARY_DIR / "libnibble.so"
     try:
-        return open_library(path, _FUNCTIONS)
+        library = open_library(path, _FUNCTIONS)
     except OSError as error:
         raise ImportError(f"Nibble's library {path} cannot be loaded: {error}") from error
+    for make, free in _OWNED.items():
+        getattr(library, make).restype = _owner(getattr(library, free))
+    return library
 
 
 lib = _load()
 watch = Watch(lib)
+
+
+def prepare(engine: str | None) -> None:
+    """Comes before a call that looks for adapters: it loads Dawn, if that is among the engines. The library would ask
+    for it within the call, and ctypes drops what is raised there, such as Ctrl-C."""
+    if not lib.has_dawn and (engine or os.environ.get("NIBBLE_ENGINE", "")) in ("", "dawn"):
+        lib.provide_dawn()
 
 
 def last_error() -> BaseException:

@@ -5,7 +5,6 @@ import ctypes
 import json
 import os
 import threading
-import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -70,48 +69,26 @@ class State:
 
 
 class _Handle:
-    """A native object. It is freed once: by close(), by the garbage collector, or at exit, but not then if a thread is
-    still in a call with it."""
+    """A native object. It goes with its last reference: that of this handle, which close() drops, or that of a call."""
 
-    def __init__(self, pointer: int, free: Callable[[int], None], what: str):
-        self._pointer = pointer
+    def __init__(self, owner: ctypes.c_void_p, what: str):
+        self._owner: ctypes.c_void_p | None = owner
         self._what = what
-        self._finalizer = weakref.finalize(self, _free_unused, free, pointer, users := [0])
-        self._users = users
-        # A signal's handler may come while this very thread holds it.
-        self._lock = threading.RLock()
-        self._is_closed = False
 
     @contextlib.contextmanager
     def use(self) -> Iterator[int]:
-        """The pointer, which stays valid to the end of the block: what close() frees in between is freed then."""
+        """The pointer, which stays valid to the end of the block: what close() lets go in between is freed then."""
         check(lib.nibble_check_process())
-        with self._lock:
-            if self._is_closed:
-                raise NibbleError(f"this {self._what} is closed", "invalid_argument")
-            self._users[0] += 1
+        owner = self._owner
+        if owner is None:
+            raise NibbleError(f"this {self._what} is closed", "invalid_argument")
         try:
-            yield self._pointer
+            yield owner.value
         finally:
-            with self._lock:
-                self._users[0] -= 1
-                self._free_if_done()
+            del owner  # whoever keeps the traceback of an error does not keep it
 
     def close(self) -> None:
-        # In a forked child, a thread that is not there may hold the lock; and nothing is freed.
-        if lib.nibble_check_process():
-            with self._lock:
-                self._is_closed = True
-                self._free_if_done()
-
-    def _free_if_done(self) -> None:
-        if self._is_closed and self._users[0] == 0:
-            self._finalizer()
-
-
-def _free_unused(free: Callable[[int], None], pointer: int, users: list[int]) -> None:
-    if users[0] == 0:
-        free(pointer)
+        self._owner = None
 
 
 def devices(engine: str | None = None) -> list[DeviceInfo]:
@@ -119,7 +96,9 @@ def devices(engine: str | None = None) -> list[DeviceInfo]:
 
     engine: "dawn" or "wgpu"; by default what $NIBBLE_ENGINE says, else all.
     """
-    found = check(lib.nibble_devices_json(take_text(engine or "", "engine must be text")))
+    name = take_text(engine or "", "engine must be text")
+    _native.prepare(engine)
+    found = check(lib.nibble_devices_json(name))
     return [DeviceInfo._from_json(info) for info in json.loads(found)]
 
 
@@ -143,9 +122,11 @@ class Device(_Closable):
             _refuse_engine(engine, which)
             which, engine = which.number, which.engine
         selector = take_text("" if which is None else str(which), "device must be text")
-        pointer = check(lib.nibble_device_open(selector, take_text(engine or "", "engine must be text")))
-        self._handle = _Handle(pointer, lib.nibble_device_free, "device")
-        self.info = DeviceInfo._from_json(check(lib.nibble_device_json(pointer)))
+        name = take_text(engine or "", "engine must be text")
+        _native.prepare(engine)
+        self._handle = _Handle(check(lib.nibble_device_open(selector, name)), "device")
+        with self._handle.use() as device:
+            self.info = DeviceInfo._from_json(check(lib.nibble_device_json(device)))
 
     @property
     def name(self) -> str:
@@ -202,17 +183,12 @@ def load_program(
     if on_progress is not None:
         options.progress = _native.Progress(report)
     with opened._handle.use() as native, _native.watch:
-        pointer = lib.nibble_model_load(native, take_path(path), ctypes.byref(options))
-        # Read the error before anything else in this thread calls the library.
-        error = None if pointer else _native.last_error()
-    model = _Handle(pointer, lib.nibble_model_free, "model") if pointer else None
-    if failures:
-        if model is not None:
-            model.close()
-        raise failures[0]
-    if error is not None:
-        raise error
-    return Model(opened, model)
+        owner = lib.nibble_model_load(native, take_path(path), ctypes.byref(options))
+        if failures:
+            del owner  # the error's traceback has this frame
+            raise failures.pop()
+        handle = _Handle(check(owner), "model")
+    return Model(opened, handle)
 
 
 class Session(_Closable):
@@ -221,8 +197,7 @@ class Session(_Closable):
     def __init__(self, model: "Model", name: str = "session"):
         self._inputs, self._outputs = model.inputs, model.outputs
         with model._handle.use() as made_from:
-            pointer = check(lib.nibble_model_session(made_from))
-        self._handle = _Handle(pointer, lib.nibble_session_free, name)
+            self._handle = _Handle(check(lib.nibble_model_session(made_from)), name)
         self._lock = threading.Lock()
         self._in_turn: int | None = None  # a thread
 
@@ -281,8 +256,8 @@ class Session(_Closable):
         if self._in_turn == threading.get_ident():
             raise NibbleError("a signal's handler cannot use the session whose call it interrupts", "invalid_argument")
         with self._lock, self._handle.use() as session:
-            self._in_turn = threading.get_ident()
             try:
+                self._in_turn = threading.get_ident()
                 yield session
             finally:
                 self._in_turn = None

@@ -29,6 +29,7 @@ struct nibble_model {
   std::string constants;
   std::vector<nibble::HostTensor> inputs;
   std::vector<nibble::HostArray> results;
+  nibble::Turns turns;  ///< for calls that use these lists
 };
 struct nibble_session {
   nibble::Model model;
@@ -84,12 +85,12 @@ bool is_usable(const T* pointer, const char* what) {
   return ok(nibble::gpu::check_process()) && is_there(pointer, what);
 }
 
-/// entry() for calls of a session, of which one at a time is let in.
-template <class Call>
-auto in_turn(nibble_session* session, const Call& call) noexcept -> decltype(call()) {
+/// entry() for calls of a session, of which one at a time is let in. A model's calls are those of its own session.
+template <class T, class Call>
+auto in_turn(T* object, const char* what, const Call& call) noexcept -> decltype(call()) {
   return entry([&]() -> decltype(call()) {
-    if (!is_usable(session, "session")) return {};
-    auto turn = session->turns.take();
+    if (!is_usable(object, what)) return {};
+    auto turn = object->turns.take();
     if (turn) return call();
     failed(std::move(turn).error());
     return {};
@@ -273,7 +274,7 @@ nibble_model* nibble_model_load(nibble_device* device, const char* path, const n
     }
     auto model = nibble::Model::load(device->device, path, options);
     if (!model) return failed(std::move(model).error());
-    return new nibble_model{*model, nibble::to_json(model->constant_methods()).dump(), {}, {}};
+    return new nibble_model{*model, nibble::to_json(model->constant_methods()).dump(), {}, {}, {}};
   });
 }
 
@@ -303,8 +304,8 @@ void nibble_model_free(nibble_model* model) noexcept { discard(model); }
 
 bool nibble_model_run(nibble_model* model, const nibble_tensor* inputs, size_t input_count, nibble_tensor* outputs,
                       size_t output_count) noexcept {
-  return entry([&]() -> bool {
-    if (!is_usable(model, "model") || !check_outputs(model->model, outputs, output_count) ||
+  return in_turn(model, "model", [&]() -> bool {
+    if (!check_outputs(model->model, outputs, output_count) ||
         !read_inputs(model->model, inputs, input_count, model->inputs)) {
       return false;
     }
@@ -340,14 +341,14 @@ nibble_session* nibble_model_session(nibble_model* model) noexcept {
 }
 
 bool nibble_session_set_inputs(nibble_session* session, const nibble_tensor* inputs, size_t count) noexcept {
-  return in_turn(session, [&]() -> bool {
+  return in_turn(session, "session", [&]() -> bool {
     return read_inputs(session->model, inputs, count, session->inputs) &&
            ok(session->session.set_inputs(session->inputs));
   });
 }
 
 bool nibble_session_output(nibble_session* session, size_t index, nibble_tensor* out) noexcept {
-  return in_turn(session, [&]() -> bool {
+  return in_turn(session, "session", [&]() -> bool {
     if (!describe(session->model.outputs(), index, "output", out)) return false;
     if (out->is_int != 0) {
       out->integer = session->session.output_int(index);
@@ -359,7 +360,7 @@ bool nibble_session_output(nibble_session* session, size_t index, nibble_tensor*
 }
 
 bool nibble_session_execute(nibble_session* session, const nibble_tensor* outputs, size_t count) noexcept {
-  return in_turn(session, [&]() -> bool {
+  return in_turn(session, "session", [&]() -> bool {
     if (!check_outputs(session->model, outputs, count)) return false;
     session->outputs.resize(count);
     for (std::size_t i = 0; i < count; ++i) {
@@ -379,7 +380,7 @@ void nibble_session_cancel(nibble_session* session) noexcept {
 }
 
 const char* nibble_session_states_json(nibble_session* session) noexcept {
-  return in_turn(session, [&]() -> const char* {
+  return in_turn(session, "session", [&]() -> const char* {
     auto states = session->session.states();
     if (!states) return failed(std::move(states).error());
     Json json = Json::array();

@@ -44,10 +44,6 @@ Status load_graph(const Device& device, Graph graph, MethodSignature signature, 
   return {};
 }
 
-Result<std::shared_ptr<SessionImpl>> make_session(const std::shared_ptr<const ModelImpl>& model) {
-  return SessionImpl::make(model, *model->constants);
-}
-
 }  // namespace
 
 Status set_engine_library(std::string_view engine, std::string path) {
@@ -84,9 +80,7 @@ const DeviceInfo& Device::info() const { return impl_->info; }
 std::optional<Error> Device::lost() const {
   return guarded([&] { return impl_->gpu->lost(); }, [] { return std::optional(no_memory()); });
 }
-std::size_t Device::live_objects() const {
-  return gpu::is_forked() ? 0 : impl_->gpu->engine().live_objects() - impl_->gpu->pipelines().objects();
-}
+std::size_t Device::live_objects() const { return gpu::is_forked() ? 0 : impl_->gpu->pipelines().other_objects(); }
 std::size_t Device::compiled_pipelines() const { return gpu::is_forked() ? 0 : impl_->gpu->pipelines().compiled(); }
 
 Result<Model> Model::load(const Device& device, const std::string& path, const LoadOptions& options) {
@@ -124,7 +118,7 @@ Result<Loaded> load_blob(const Device& device, std::span<const std::byte> blob, 
 
 Result<Session> Model::session() const {
   return guarded([&]() -> Result<Session> {
-    TRY_ASSIGN(auto session, make_session(impl_));
+    TRY_ASSIGN(auto session, SessionImpl::make(impl_, *impl_->constants));
     return Internals::make<Session>(std::move(session));
   });
 }
@@ -132,20 +126,12 @@ Result<Session> Model::session() const {
 Result<std::vector<HostArray>> Model::run(std::span<const HostTensor> inputs) const {
   return guarded([&]() -> Result<std::vector<HostArray>> {
     TRY(gpu::check_process());
-    const std::lock_guard lock(own_->mutex);
-    if (own_->session == nullptr) {
-      TRY_ASSIGN(auto session, make_session(impl_));
-      const std::lock_guard pointer_lock(own_->pointer_mutex);
-      own_->session = std::move(session);
-    }
-    return own_->session->run(inputs);
+    return own_->run(impl_, inputs);
   });
 }
 
 void Model::cancel() const noexcept {
-  if (gpu::is_forked()) return;
-  const std::lock_guard lock(own_->pointer_mutex);
-  if (own_->session != nullptr) own_->session->executor->cancel();
+  if (!gpu::is_forked()) own_->cancel();
 }
 
 Result<std::vector<HostArray>> Session::run(std::span<const HostTensor> inputs) {

@@ -170,4 +170,20 @@ void SessionImpl::finish_outputs(std::span<const HostOutput> outputs) const {
   }
 }
 
+Result<std::vector<HostArray>> OwnSession::run(const std::shared_ptr<const ModelImpl>& model,
+                                               std::span<const HostTensor> inputs) {
+  TRY(turns_.check_thread());
+  const std::lock_guard lock(mutex_);
+  TRY_ASSIGN(const auto turn, turns_.take());
+  if (session_ == nullptr) {
+    TRY_ASSIGN(session_, SessionImpl::make(model, *model->constants));
+    made_ = session_.get();
+  }
+  return session_->run(inputs);
+}
+
+void OwnSession::cancel() const noexcept {
+  if (SessionImpl* session = made_; session != nullptr) session->executor->cancel();
+}
+
 }  // namespace nibble

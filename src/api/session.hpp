@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "gpu/executor.hpp"
@@ -27,23 +28,31 @@ struct ModelImpl {
   std::unique_ptr<ConstantSource> constants;
 };
 
-/// Lets one thread in at a time.
+/// Lets one call in at a time.
 class Turns {
  public:
   struct Leave {
-    void operator()(std::atomic<bool>* busy) const { busy->store(false); }
+    void operator()(std::atomic<std::thread::id>* user) const { user->store({}); }
   };
-  /// While it lives, no other thread gets in.
-  using Turn = std::unique_ptr<std::atomic<bool>, Leave>;
+  /// While it lives, no other call gets in.
+  using Turn = std::unique_ptr<std::atomic<std::thread::id>, Leave>;
 
-  /// An error if a thread is in.
+  /// An error if a call is in.
   Result<Turn> take() {
-    if (!busy_.exchange(true)) return Turn(&busy_);
+    std::thread::id user;
+    if (user_.compare_exchange_strong(user, std::this_thread::get_id())) return Turn(&user_);
+    TRY(check_thread());
     return fail(ErrorCode::invalid_argument, "another thread is using this session: give each thread its own");
+  }
+  /// An error if this thread is in: if it waited for its turn, it would wait for itself.
+  Status check_thread() const {
+    if (user_ != std::this_thread::get_id()) return {};
+    return fail(ErrorCode::invalid_argument,
+                "this session is busy: a stop check cannot use the session whose call asks it");
   }
 
  private:
-  std::atomic<bool> busy_ = false;
+  std::atomic<std::thread::id> user_;  ///< none: no thread
 };
 
 /// Maps the method's inputs and outputs to the graph's. One call at a time.
@@ -87,9 +96,15 @@ struct SessionImpl {
 /// The session that Model::run() uses; its first call makes it. It is not in ModelImpl, because every session holds
 /// that.
 struct OwnSession {
-  std::mutex mutex;  ///< held during a call
-  std::mutex pointer_mutex;
-  std::shared_ptr<SessionImpl> session;  ///< changed with both, read with either
+  Result<std::vector<HostArray>> run(const std::shared_ptr<const ModelImpl>& model, std::span<const HostTensor> inputs);
+  /// Waits for nothing: the thread that calls it may be in the call that it ends.
+  void cancel() const noexcept;
+
+ private:
+  std::mutex mutex_;  ///< held during a call
+  Turns turns_;       ///< of who holds it
+  std::shared_ptr<SessionImpl> session_;
+  std::atomic<SessionImpl*> made_ = nullptr;  ///< session_, from then on
 };
 
 /// Converts between the public handles and the structs above.

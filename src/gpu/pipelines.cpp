@@ -111,14 +111,16 @@ Result<std::shared_ptr<const Pipeline>> Pipelines::compile(const PipelineDesc& d
   return fail(ErrorCode::gpu, "{} failed on {}: {}", what, device_.profile().name, why);
 }
 
-std::size_t Pipelines::objects() const {
+std::size_t Pipelines::other_objects() const {
   const std::lock_guard guard(mutex_);
+  // Before those of the cache are counted: nothing comes into it now, so all of them are among these.
+  const std::size_t all = device_.engine().live_objects();
   // Modules and layouts live as long as a pipeline that uses them. A layout is two objects.
   const auto alive = [](const auto& cache) {
     return static_cast<std::size_t>(std::ranges::count_if(cache, [](const auto& e) { return !e.second.expired(); }));
   };
   const auto made = std::ranges::count_if(pipelines_, [](const auto& e) { return e.second.pipeline != nullptr; });
-  return static_cast<std::size_t>(made) + alive(modules_) + 2 * alive(layouts_);
+  return all - static_cast<std::size_t>(made) - alive(modules_) - 2 * alive(layouts_);
 }
 
 std::vector<std::shared_ptr<const Pipeline>> Pipelines::take_unused() {

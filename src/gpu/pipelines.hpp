@@ -41,8 +41,8 @@ class Pipelines {
   Result<std::shared_ptr<const Pipeline>> get(const PipelineDesc& desc);
   /// How many it has compiled so far.
   std::size_t compiled() const { return compiled_; }
-  /// How many GPU objects it keeps.
-  std::size_t objects() const;
+  /// How many GPU objects there are in this process without those that it keeps.
+  std::size_t other_objects() const;
   /// Keeps none any longer. Only for the device's end: nobody else may use this.
   void clear() { pipelines_.clear(); }
 

@@ -1,5 +1,9 @@
 """Devices by their engine."""
 
+import json
+import subprocess
+import sys
+
 import pytest
 
 import nibble
@@ -45,3 +49,31 @@ def test_inspect_plans_for_the_engine_that_is_named(program, tmp_path):
     assert "plan for default limits" in succeed("inspect", path, env=NO_GPU)
     assert "plan for default limits" not in succeed("inspect", path, "--engine", engine)
     assert "--engine" in fail("inspect", path, "--engine", engine, "--device-profile", tmp_path, code=2)
+
+
+# Ctrl-C while Dawn is loaded, in each of the first calls that want it.
+INTERRUPTED = """
+import json, signal
+import nibble
+from nibble import _engines
+signal.signal(signal.SIGINT, signal.default_int_handler)
+load = _engines._dawn_functions
+def interrupted():
+    signal.raise_signal(signal.SIGINT)
+    return load()
+_engines._dawn_functions = interrupted
+for use in (nibble.devices, nibble.Device, lambda: nibble.devices("dawn")):
+    try:
+        use()
+        print("not interrupted")
+    except KeyboardInterrupt:
+        pass
+_engines._dawn_functions = load
+print(json.dumps([[info.engine, info.name] for info in nibble.devices()]))
+"""
+
+
+def test_ctrl_c_while_dawn_is_loaded_comes_out_of_the_call_and_the_next_one_has_it(all_devices):
+    done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout) == [[info.engine, info.name] for info in all_devices]

@@ -147,6 +147,23 @@ def test_closed_model_says_so_and_its_sessions_live_on(program):
         session(*inputs)
 
 
+def test_an_error_that_is_kept_keeps_no_memory(program):
+    path = program("q4_dynamic_length").path
+
+    def fail(*_) -> None:
+        raise LookupError
+
+    with nibble.Device() as device:
+        before = device.live_objects
+        with nibble.load(path, device) as model, model.session() as session:
+            with pytest.raises(nibble.NibbleError, match="inputs are given") as of_a_call:
+                session()
+            with pytest.raises(LookupError) as of_a_load:
+                nibble.load(path, device, on_progress=fail)
+        assert device.live_objects == before
+        del of_a_call, of_a_load
+
+
 def test_sessions_in_many_threads(program):
     exported = program("q4_mean")
     loaded = nibble.load(exported.path)

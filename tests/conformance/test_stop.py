@@ -4,6 +4,7 @@ import io
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 
@@ -217,6 +218,61 @@ def test_ctrl_c_interrupts_a_load(options, program):
         if nibble.lib.nibble_error().decode() == "loading was cancelled":
             return
     pytest.fail("no load was cancelled")
+
+
+# Raises at each step of the package's code in turn, as a handler may that comes there: what was made must go.
+AT_EVERY_STEP = """
+import sys
+from pathlib import Path
+import nibble
+
+FILES = {str(Path(nibble.__file__).parent / name) for name in ("_program.py", "_native.py")}
+
+def interrupted(call, at):
+    left = at
+    def trace(frame, event, _):
+        nonlocal left
+        if frame.f_code.co_filename not in FILES:
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        if event == "opcode":
+            left -= 1
+            if left == 0:
+                raise KeyboardInterrupt
+        return trace
+    sys.settrace(trace)
+    try:
+        call()
+    except KeyboardInterrupt:
+        return True
+    finally:
+        sys.settrace(None)
+    return False
+
+def at_every_step(call):
+    before, at = device.live_objects, 1
+    while interrupted(call, at):
+        assert device.live_objects == before, (call, at)
+        at += 1
+    assert device.live_objects == before and at > 30, (call, at)
+
+with nibble.Device() as device:
+    with nibble.load(sys.argv[1], device) as model:
+        assert device.compiled_pipelines > 0
+        at_every_step(lambda: nibble.Device())
+        at_every_step(lambda: nibble.load(sys.argv[1], device))
+        at_every_step(lambda: model.session())
+        at_every_step(lambda: model.session().states)
+        at_every_step(lambda: model.session().close())
+# Whoever opens a device that is open gets that one, with its kernels.
+assert nibble.Device().compiled_pipelines == 0
+"""
+
+
+def test_an_interrupt_while_things_are_made_loses_none_of_them(tmp_path):
+    command = [sys.executable, "-c", AT_EVERY_STEP, sums(tmp_path / "small.pte", 2)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_what_a_progress_raised_does_not_come_out_of_another_call(program):

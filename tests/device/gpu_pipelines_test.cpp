@@ -38,6 +38,23 @@ TEST_F(PipelinesTest, those_that_nobody_uses_leave_the_cache) {
   EXPECT_EQ(device.compiled_pipelines(), compiled + 1);
 }
 
+TEST_F(PipelinesTest, live_objects_are_no_fewer_while_another_thread_compiles) {
+  const auto live = [&] { return static_cast<std::ptrdiff_t>(device.live_objects()); };
+  const auto objects = live();
+  constexpr int kFirst = 10'000;  // of no other test
+  std::atomic<bool> is_done = false;
+  std::ptrdiff_t fewest = objects;
+  {
+    const std::jthread other([&] {
+      for (int i = kFirst; i < kFirst + 400; ++i) EXPECT_TRUE(succeeds(gpu.pipelines().get(kernel_number(i))));
+      is_done = true;
+    });
+    while (!is_done) fewest = std::min(fewest, live());
+  }
+  EXPECT_EQ(fewest, objects);
+  EXPECT_EQ(live(), objects);
+}
+
 TEST_F(PipelinesTest, a_session_runs_while_another_thread_compiles) {
   auto loaded = load(embedding());
   ASSERT_TRUE(succeeds(loaded));

@@ -1,8 +1,15 @@
 // Calls in several submissions, and calls and loads that are cancelled.
+#include <unistd.h>
+
 #include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <functional>
 #include <thread>
 
 #include "gpu_fixture.hpp"
+#include "nibble/nibble.h"
+#include "support/pte_builder.hpp"
 
 namespace nibble::test {
 namespace {
@@ -51,6 +58,36 @@ struct Questions {
   Questions(const Questions&) = delete;
   Questions& operator=(const Questions&) = delete;
   ~Questions() { set_stop_check(nullptr); }
+};
+
+/// A check of this thread that does something and never wants to stop.
+struct Acts {
+  static inline std::function<void()> act;
+
+  explicit Acts(std::function<void()> given) {
+    act = std::move(given);
+    set_stop_check([] {
+      act();
+      return false;
+    });
+  }
+  Acts(const Acts&) = delete;
+  Acts& operator=(const Acts&) = delete;
+  ~Acts() { set_stop_check(nullptr); }
+};
+
+/// A program as a file, for a test.
+struct ProgramFile {
+  explicit ProgramFile(const BlobBuilder& builder) {
+    const Bytes bytes = write_pte(describe(builder, {}));
+    std::ofstream(path, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  }
+  ProgramFile(const ProgramFile&) = delete;
+  ProgramFile& operator=(const ProgramFile&) = delete;
+  ~ProgramFile() { std::filesystem::remove(path); }
+
+  std::string path = std::filesystem::temp_directory_path() / fmt::format("nibble_stop_{}.pte", getpid());
 };
 
 class StopTest : public GpuTest {
@@ -244,6 +281,79 @@ TEST_F(StopTest, a_call_can_be_cancelled_by_any_thread) {
     }
     is_done = true;
   }
+}
+
+constexpr std::string_view kBusy = "this session is busy: a stop check cannot use the session whose call asks it";
+
+TEST_F(StopTest, a_check_cannot_run_the_model_that_asks_it) {
+  const ProgramFile file(sums(true));
+  const auto model = Model::load(device, file.path, one_by_one());
+  ASSERT_TRUE(succeeds(model));
+  const HostTensor input = tensor(DType::f32, {kSize}, kOnes);
+  // The first call makes the session and asks for that as well.
+  for (const float wanted : {0.F, 1.F}) {
+    int asked = 0;
+    const Acts acts([&] {
+      ++asked;
+      EXPECT_TRUE(fails_with(model->run({&input, 1}), kBusy));
+    });
+    const auto out = model->run({&input, 1});
+    ASSERT_TRUE(succeeds(out));
+    EXPECT_EQ(out->front().as<float>()[0], kSteps + wanted);
+    EXPECT_GT(asked, 2);
+  }
+}
+
+TEST_F(StopTest, a_check_cannot_use_the_session_that_asks_it) {
+  Session& s = session(sums(), one_by_one());
+  const Acts acts([&] { EXPECT_TRUE(fails_with(run(s), kBusy)); });
+  EXPECT_TRUE(is_right(run(s)));
+}
+
+TEST_F(StopTest, a_check_may_cancel_the_model_that_asks_it) {
+  const ProgramFile file(sums(true));
+  const auto model = Model::load(device, file.path, one_by_one());
+  ASSERT_TRUE(succeeds(model));
+  const HostTensor input = tensor(DType::f32, {kSize}, kOnes);
+  {
+    const Acts acts([&] { model->cancel(); });
+    const auto out = model->run({&input, 1});
+    ASSERT_TRUE(fails_with(out, "the call was cancelled after 3 of its 41 dispatches"));
+  }
+  EXPECT_TRUE(succeeds(model->run({&input, 1})));
+}
+
+TEST_F(StopTest, a_check_cannot_run_the_model_of_the_c_api_that_asks_it) {
+  const ProgramFile file(sums());
+  nibble_device* one = nibble_device_open(nullptr, nullptr);
+  ASSERT_NE(one, nullptr) << nibble_error();
+  nibble_load_options options{};
+  options.without_passes = "elementwise_chains,epilogues";
+  options.max_batch_work = 1;
+  nibble_model* model = nibble_model_load(one, file.path.c_str(), &options);
+  ASSERT_NE(model, nullptr) << nibble_error();
+  nibble_tensor input{};
+  input.dtype = NIBBLE_FLOAT32;
+  input.rank = 1;
+  input.shape[0] = kSize;
+  std::vector<float> ones = kOnes;
+  input.data = ones.data();
+  input.bytes = ones.size() * sizeof(float);
+  nibble_tensor output{};
+  int asked = 0;
+  {
+    const Acts acts([&] {
+      ++asked;
+      nibble_tensor mine{};
+      EXPECT_FALSE(nibble_model_run(model, &input, 1, &mine, 1));
+      EXPECT_EQ(nibble_error(), kBusy);
+    });
+    ASSERT_TRUE(nibble_model_run(model, &input, 1, &output, 1)) << nibble_error();
+  }
+  EXPECT_GT(asked, 0);
+  EXPECT_EQ(*static_cast<const float*>(output.data), kSteps);
+  nibble_model_free(model);
+  nibble_device_free(one);
 }
 
 TEST_F(StopTest, a_load_stops_before_its_next_kernel_and_leaves_nothing) {
