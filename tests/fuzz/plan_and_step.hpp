@@ -72,7 +72,8 @@ inline Options options_by(std::uint32_t seed) {
     if (rarely()) options.without_passes.emplace_back(pass.name);
   }
   if (rarely()) options.max_nodes = 1 + random() % 8;
-  if (rarely()) options.max_dispatches = 1 + random() % 16;
+  // Those of very small shards would take most of the time.
+  options.max_dispatches = rarely() ? 1 + random() % 16 : 1U << 14U;
   if (rarely()) options.max_device_bytes = 1 + random() % 65536;
   if (rarely()) options.max_host_bytes = 1 + random() % 65536;
   if (rarely()) options.max_batch_work = 1 + random() % 64;
