@@ -1,6 +1,6 @@
 """The op tests of ExecuTorch's in-tree WebGPU backend on Nibble, at their own tolerances.
 
-One case of each suite is part of the everyday tests; `./test peer` runs all of them.
+One case of every third suite is part of the everyday tests; `./test peer` runs all of them.
 """
 
 import json
