@@ -1,5 +1,6 @@
 """Small build files for checks that should run in parallel, and only on what changed."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -10,7 +11,8 @@ def escape(path: str) -> str:
 
 
 def run_ninja(folder: Path, lines: list[str]) -> int:
-    """Writes FOLDER/build.ninja and builds everything in it, as far as it goes."""
+    """Writes FOLDER/build.ninja and builds everything in it, as far as it goes; as parallel as CMake would."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "build.ninja").write_text("\n".join(lines) + "\n")
-    return subprocess.run(["ninja", "--quiet", "-C", folder, "-k", "0"]).returncode
+    jobs = os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL")
+    return subprocess.run(["ninja", "--quiet", "-C", folder, "-k", "0", *(["-j", jobs] if jobs else [])]).returncode

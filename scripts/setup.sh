@@ -29,15 +29,45 @@ duration() {
   fi
 }
 
+# Where several lanes run side by side, as many steps as there are cores: $slots says how many, and each holds a lock. More
+# would take longer, all together. A slot that is held serves all steps until it is given back.
+slot=
+take_slot() {
+  local i
+  [[ -n ${slots-} && -z $slot ]] || return 0
+  while true; do
+    for ((i = 1; i <= slots; ++i)); do
+      exec {slot}>"build/slot-$i.lock"
+      flock --nonblock "$slot" && return 0
+      exec {slot}>&-
+    done
+    sleep 0.2
+  done
+}
+
+give_slot_back() {
+  [[ -n $slot ]] || return 0
+  exec {slot}>&-
+  slot=
+}
+
+# A process that a command leaves behind does not keep the slot.
+without_slot() {
+  [[ -z $slot ]] || exec {slot}>&-
+  "$@"
+}
+
 # step TITLE LOG COMMAND...: one line on the screen, the rest in build/logs/LOG.log; its end is shown if it fails. The
 # second time is that of the processors: it says what a step costs when others run beside it.
 step() {
-  local title=$1 log=build/logs/$2.log start status=0 took cpu TIMEFORMAT='%U %S'
+  local title=$1 log=build/logs/$2.log start status=0 took cpu TIMEFORMAT='%U %S' had=$slot
   shift 2
   mkdir -p build/logs
+  take_slot
   start=$(now_ms)
   printf '  %-44s' "$title"
-  cpu=$({ time "$@" >"$log" 2>&1 </dev/null; } 2>&1) || status=$?
+  cpu=$({ time without_slot "$@" >"$log" 2>&1 </dev/null; } 2>&1) || status=$?
+  [[ -n $had ]] || give_slot_back
   took="$(duration $(($(now_ms) - start))) ($(awk '{ print int($1 + $2 + 0.5) }' <<<"$cpu") s)"
   if ((status == 0)); then
     printf 'ok      %s\n' "$took"
