@@ -13,18 +13,25 @@ function(nibble_room name)
 endfunction()
 
 # Compiles the files of each folder as one, and folders of one to three files together, because most of a file's time goes
-# to headers. So names in the anonymous namespaces of a folder differ. A build with NIBBLE_UNITY off, as the preset
-# `debug`, shows what a file forgot to include.
+# to headers. So names in the anonymous namespaces of what is compiled together differ. A build with NIBBLE_UNITY off, as
+# the preset `debug`, shows what a file forgot to include.
 function(nibble_together target)
   if(NOT NIBBLE_UNITY)
     return()
   endif()
   get_target_property(sources ${target} SOURCES)
+  set(folders "")
   foreach(source IN LISTS sources)
     get_filename_component(folder "${source}" DIRECTORY)
-    set(others ${sources})
-    list(FILTER others INCLUDE REGEX "^${folder}/[^/]*$")
-    list(LENGTH others count)
+    list(APPEND folders "${folder}")
+  endforeach()
+  foreach(source folder IN ZIP_LISTS sources folders)
+    set(count 0)
+    foreach(other IN LISTS folders)
+      if(other STREQUAL folder)
+        math(EXPR count "${count} + 1")
+      endif()
+    endforeach()
     get_filename_component(group "${folder}" NAME)
     if(count LESS 4)
       set(group few)

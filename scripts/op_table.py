@@ -25,8 +25,9 @@ HEAD = f"""\
 # Operators
 
 What Nibble runs, by the names that the exporter writes. `scripts/op_table.py` makes this page, from the tables in
-`src/ops` and from the cases of the everyday tests that passed, on the desktop (wgpu-native, Dawn) and on the web. A
-column of dtypes says what the tensors of an operator were in those cases; "{NO_CASE}" is an operator that no case has.
+`src/ops` and from the cases of the everyday tests that passed, on the desktop (all with wgpu-native, some of them with
+Dawn too) and on the web. A column of dtypes says what the tensors of an operator were in those cases; "{NO_CASE}" is an
+operator that no case has.
 
 An argument is a tensor where nothing else is said, and may be missing where it has a question mark. A *table* is a
 constant that may lie in shards of rows, a *matrix* one in shards of columns, a *state* is changed in place, *indices*

@@ -31,14 +31,17 @@ duration() {
 
 # Where several lanes run side by side, as many steps as there are cores: $slots says how many, and each holds a lock. More
 # would take longer, all together. A slot that is held serves all steps until it is given back.
-slot=
+slot= slots=
 take_slot() {
-  local i
-  [[ -n ${slots-} && -z $slot ]] || return 0
+  local i status
+  [[ -n $slots && -z $slot ]] || return 0
   while true; do
     for ((i = 1; i <= slots; ++i)); do
-      exec {slot}>"build/slot-$i.lock"
-      flock --nonblock "$slot" && return 0
+      # Where nothing can be locked, there is nothing to wait for.
+      exec {slot}>"build/slot-$i.lock" || return 0
+      flock --nonblock "$slot"
+      status=$?
+      ((status == 1)) || return 0
       exec {slot}>&-
     done
     sleep 0.2

@@ -98,7 +98,13 @@ def _owner(free: Callable[[c_void_p], None]) -> type[c_void_p]:
     """A native object that goes with its last reference. ctypes makes it in the very call that makes the native one, so
     nothing that a signal's handler raises comes in between. And none of Python's code frees it, in which what a handler
     raises would be lost: `__del__` is a free(self) in C."""
-    return type("Owner", (c_void_p,), {"__del__": property(functools.partial(types.MethodType, free))})
+    members = {"__del__": property(functools.partial(types.MethodType, free)), "__reduce_ex__": _refuse_copy}
+    return type("Owner", (c_void_p,), members)
+
+
+def _refuse_copy(*_):
+    """A copy would free the same object."""
+    raise TypeError("devices, models and sessions of Nibble cannot be copied")
 
 
 def _load() -> ctypes.CDLL:

@@ -105,11 +105,7 @@ Result<std::shared_ptr<Device>> Device::open_adapter(Adapter& adapter, std::size
 
 Device::~Device() {
   // The driver may still be working on the last submission.
-  const auto is_lost = [&] {
-    std::lock_guard guard(latch_mutex_);
-    return latched_.has_value();
-  };
-  if (device_ && !is_forked() && !is_lost()) engine_->finish(device_.get());
+  if (device_ && !is_forked() && !has_failed()) engine_->finish(device_.get());
   // Their last callbacks come now, while what they write to is still there.
   pipelines_.clear();
   queue_ = Queue();
@@ -141,6 +137,11 @@ void Device::on_lost(WGPUDevice const*, WGPUDeviceLostReason reason, WGPUStringV
   device.latched_ = Error{
       ErrorCode::device_lost,
       text_of([&] { return fmt::format("the device {} is lost: {}", device.profile_.name, one_line(view(message))); })};
+}
+
+bool Device::has_failed() const {
+  std::lock_guard guard(latch_mutex_);
+  return latched_.has_value();
 }
 
 std::optional<Error> Device::lost() const {

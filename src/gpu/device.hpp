@@ -33,6 +33,7 @@ class Device {
 
   /// The stored error, once the device is lost or an operation failed outside any call.
   std::optional<Error> lost() const;
+  bool has_failed() const;  ///< whether lost() has something to say
   Status check() const;
 
   Result<Buffer> make_buffer(std::uint64_t bytes, WGPUBufferUsage usage, std::string_view what);

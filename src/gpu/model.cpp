@@ -9,19 +9,19 @@
 namespace nibble::gpu {
 
 void BufferSet::GiveBack::operator()(Device* device) const noexcept {
-  if (!is_forked()) device->engine().give_back(device->queue());
+  if (!is_forked() && !device->has_failed()) device->engine().give_back(device->queue());
 }
 
 Result<BufferSet> BufferSet::make(Device& device, const Layout& layout, bool (*wanted)(BufferRole)) {
   constexpr WGPUBufferUsage kUsage = WGPUBufferUsage_Storage | WGPUBufferUsage_CopyDst | WGPUBufferUsage_CopySrc;
   BufferSet set;
-  set.memory.reset(&device);
   set.raw.resize(layout.buffers.size());
   for (std::size_t i = 0; i < layout.buffers.size(); ++i) {
     const auto& desc = layout.buffers[i];
     if (!wanted(desc.role)) continue;
     TRY_ASSIGN(auto buffer,
                device.make_buffer(desc.bytes, kUsage, fmt::format("making a buffer of {} bytes", desc.bytes)));
+    if (!set.memory) set.memory.reset(&device);
     set.raw[i] = buffer.get();
     set.owned.push_back(std::move(buffer));
   }

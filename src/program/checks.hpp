@@ -22,17 +22,19 @@ namespace nibble {
 /// a FlatBuffer may share one table or string, so a small file can describe a graph of any size.
 class Budget {
  public:
-  explicit Budget(std::uint64_t file_bytes) : file_bytes_(file_bytes), left_(Size(file_bytes) * 8 + 4096) {}
+  /// `what` is paid for.
+  explicit Budget(std::uint64_t file_bytes, std::string_view what = "the lists and names of the program")
+      : what_(what), file_bytes_(file_bytes), left_(Size(file_bytes) * 8 + 4096) {}
 
   Status spend(Size bytes) {
     left_ = left_ - bytes;
     if (left_.valid()) return {};
-    return fail(ErrorCode::invalid_program,
-                "the lists and names of the program add up to more than 8 times the {} bytes that hold them",
+    return fail(ErrorCode::invalid_program, "{} add up to more than 8 times the {} bytes that hold them", what_,
                 file_bytes_);
   }
 
  private:
+  std::string_view what_;
   std::uint64_t file_bytes_;
   Size left_;
 };

@@ -42,7 +42,7 @@ class ContainerReader {
     TRY_ASSIGN(const et::ExecutionPlan* plan, find_method(method));
     TRY(read_named_data());
     // Many delegates may share one blob, and each is read.
-    Budget to_read(head_.file_size);
+    Budget to_read(head_.file_size, "the blobs of the delegates");
     std::vector<FileRange> blobs;
     for (std::size_t i = 0; i < length(plan->delegates()); ++i) {
       const auto& delegate = *get(plan->delegates(), i);

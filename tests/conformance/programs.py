@@ -1,5 +1,6 @@
 """Exported programs, and the ways to run them."""
 
+import itertools
 import json
 import os
 from dataclasses import dataclass
@@ -42,7 +43,7 @@ PASSED: set[str] = set()
 
 OPENERS = {"executorch": OnExecutorch, "nibble": OnNibble}
 # They differ in what the host does, not on the device. So every day the slower adapter runs cases on one of them.
-IS_QUICK = os.environ.get("NIBBLE_TEST_ADAPTER") == "swiftshader" and not os.environ.get("NIBBLE_TEST_FULL")
+IS_QUICK = bool(os.environ.get("NIBBLE_TEST_QUICK"))
 ROUTES = ("nibble",) if IS_QUICK else tuple(OPENERS)
 
 
@@ -122,13 +123,17 @@ class ExportedProgram:
         PASSED.add(self.case.name)
 
 
+def needs_executorch(case: Case) -> bool:
+    return bool(case.outside)
+
+
 def every_route(cases: list[Case]) -> pytest.MarkDecorator:
     """Parametrizes a test with (name, route): ExecuTorch, Nibble alone, and with shards where the case says so."""
     return pytest.mark.parametrize(
         ("name", "route"),
         [
             pytest.param(case.name, route, id=f"{case.name}-{route}")
-            for case in everyday(cases)
+            for case in (*filter(needs_executorch, cases), *everyday(itertools.filterfalse(needs_executorch, cases)))
             for route in (
                 *(ROUTES if not case.outside else ["executorch"]),
                 *(["sharded"] if case.shard_bytes else []),

@@ -1,6 +1,7 @@
 """State that programs keep, and constants that they share."""
 
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -54,10 +55,16 @@ def test_refused_call_leaves_state_alone(route, program):
 
 
 def test_closed_model_gives_its_memory_back(program):
-    path = program("q4_over_128_mib").path
+    path, small = program("q4_over_128_mib").path, program("add").path
     with nibble.load(path):
-        before = resident_bytes()
-    assert resident_bytes() < before - path.stat().st_size / 2
+        wanted = resident_bytes() - path.stat().st_size / 2
+    # Dawn waits a moment for it; if the machine is busy, the next one to be closed finds it.
+    for _ in range(50):
+        if resident_bytes() < wanted:
+            return
+        time.sleep(0.1)
+        nibble.load(small).close()
+    raise AssertionError(f"{resident_bytes()} bytes are resident, but it should be less than {wanted}")
 
 
 def resident_bytes() -> int:

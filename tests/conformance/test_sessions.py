@@ -1,5 +1,7 @@
 """Devices, models and sessions in Python: who shares what, who outlives whom, and what threads may do."""
 
+import copy
+import pickle
 import shutil
 import subprocess
 import sys
@@ -23,6 +25,18 @@ def test_device_is_chosen(choose, program):
     device = nibble.devices()[0]
     with nibble.load(program("q4_dynamic_length").path, choose(device)) as loaded:
         assert loaded.device.info == device
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda it: pickle.loads(pickle.dumps(it))])
+def test_native_objects_are_not_duplicated(duplicate, program):
+    """A second one would free what is the first one's."""
+    with nibble.load(program("q4_dynamic_length").path) as model, model.session() as session:
+        expected = model([[1, 2]])
+        for one in (model.device, model, session):
+            with pytest.raises((TypeError, AttributeError, pickle.PicklingError)):
+                duplicate(one)
+        assert np.array_equal(model([[1, 2]]), expected)
+        assert np.array_equal(session.run([[1, 2]]), expected)
 
 
 def test_models_share_an_open_device(program, device_name):

@@ -200,8 +200,9 @@ export class GpuDevice implements Device {
     const key = `${description.bindings.join(" ")}\n${overrides}\n${description.wgsl}`;
     let one = this.pipelines.get(key);
     if (!one) {
-      one = { made: this.compile(description), users: new Set() };
-      one.made.catch(() => {
+      const made = (one = { made: this.compile(description), users: new Set<symbol>() });
+      made.made.catch(() => {
+        if (this.pipelines.get(key) !== made) return; // it was let go and made again
         this.pipelines.delete(key);
         this.layouts.delete(description.bindings.join(" ")); // it may be invalid
       });

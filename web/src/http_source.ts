@@ -31,7 +31,7 @@ export class HttpSource implements Source {
     const response = await request(url, signal, 0, FIRST_BYTES);
     if (response.status === 416) return new HttpSource(url, 0, new Uint8Array(0), tagOf(response), undefined);
     const hasRanges = response.status === 206;
-    if (!hasRanges && response.status !== 200) throw refused(url, statusOf(response));
+    if (!response.ok) throw refused(url, statusOf(response));
     const pass = new Pass(response, url);
     const pieces: Uint8Array[] = [];
     for await (const piece of pass.take(0, FIRST_BYTES, signal)) pieces.push(piece);
@@ -66,7 +66,7 @@ export class HttpSource implements Source {
   private async restart(signal: AbortSignal): Promise<Pass> {
     this.pass?.cancel();
     const response = await request(this.url, signal);
-    if (response.status !== 200) throw refused(this.url, statusOf(response));
+    if (!response.ok || response.status === 206) throw refused(this.url, statusOf(response));
     this.checkVersion(response);
     return new Pass(response, this.url);
   }
