@@ -67,7 +67,8 @@ Result<const wire::Taken*> Session::take() {
 Result<const std::int32_t*> Session::host_data(std::size_t input, std::size_t count) {
   if (input >= host_data_.size()) return std::unexpected(no_such("input", input));
   auto& elements = host_data_[input];
-  if (elements.capacity() < count) TRY(reserve(elements, count, "elements of an input"));
+  // One more than there are: the address of none would be null.
+  if (elements.capacity() <= count) TRY(reserve(elements, count + 1, "elements of an input"));
   elements.resize(count);
   stepper_.set_host_data(input, elements);
   return elements.data();

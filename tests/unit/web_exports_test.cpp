@@ -146,6 +146,13 @@ TEST_F(WebExports, refuse_inputs_kinds_and_types_that_are_not_there) {
   EXPECT_GT(step->dispatches.count, 0U);
 }
 
+TEST_F(WebExports, no_elements_have_an_address_too) {
+  load();
+  ASSERT_EQ(web::nibble_session_new(), 1U);
+  EXPECT_NE(web::nibble_session_host_data(1, 0, 0), nullptr);
+  EXPECT_NE(web::nibble_session_given(1, 1), nullptr);
+}
+
 TEST_F(WebExports, sessions_outlive_the_program) {
   load();
   ASSERT_EQ(web::nibble_session_new(), 1U);
