@@ -201,7 +201,8 @@ TEST_F(InspectTest, pays_for_each_delegate_of_one_blob) {
   forward.delegates.resize(5000, forward.delegates.front());
   const auto facts = inspect(write(write_pte(pte)), {});
   ASSERT_FALSE(facts);
-  EXPECT_NE(facts.error().message.find("the blobs of the delegates add up to more than 8 times"), std::string::npos) << facts.error().message;
+  EXPECT_NE(facts.error().message.find("the blobs of the delegates add up to more than 8 times"), std::string::npos)
+      << facts.error().message;
 }
 
 TEST_F(InspectTest, fails_on_what_is_no_program) {
