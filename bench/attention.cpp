@@ -144,7 +144,7 @@ int run(int argc, char** argv) {
   write_program(path);
   Report report(device.info().name);
   {
-    const auto model = must(Model::load(device, path));
+    const auto model = must(Model::load(device, path, with_whole_dispatches()));
     for (std::uint32_t keys : {128U, 2048U}) {
       for (std::uint32_t rows : {1U, 128U}) attention(report, model, rows, keys, options.rounds);
     }

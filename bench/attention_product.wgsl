@@ -1,6 +1,6 @@
 // First rung of attention, 3 of 3: one thread per vec4 of the result.
 
-struct Params {
+struct Sizes {
   rows: u32,
   keys: u32,
   first: u32,
@@ -9,7 +9,7 @@ struct Params {
   quads: u32,
   scale: f32,
 }
-@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(0) var<uniform> params: Sizes;
 @group(0) @binding(1) var<storage, read> weights: array<f32>;
 @group(0) @binding(2) var<storage, read> value: array<vec4<f32>>;
 @group(0) @binding(3) var<storage, read_write> result: array<vec4<f32>>;

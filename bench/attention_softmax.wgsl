@@ -1,6 +1,6 @@
 // First rung of attention, 2 of 3: one workgroup per row, in place, with trees in workgroup memory.
 
-struct Params {
+struct Sizes {
   rows: u32,
   keys: u32,
   first: u32,
@@ -9,7 +9,7 @@ struct Params {
   quads: u32,
   scale: f32,
 }
-@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(0) var<uniform> params: Sizes;
 @group(0) @binding(1) var<storage, read_write> scores: array<f32>;
 
 var<workgroup> tree: array<f32, 64>;

@@ -29,6 +29,10 @@ struct Case {
   std::uint32_t depth() const { return channels / groups() * kernel * kernel; }
 };
 
+/// How often each runs in a submission: the smallest of these kernels take less time than a submission's fixed cost.
+constexpr int kTimes = 8;
+constexpr double kMs = 1e3 / kTimes;
+
 std::vector<float> numbers(std::size_t count, std::uint32_t seed) {
   std::mt19937 random(seed);
   std::vector<float> made(count);
@@ -47,7 +51,7 @@ class Program {
     const auto pte = test::make_pte(b, {});
     std::ofstream(path, std::ios::binary)
         .write(reinterpret_cast<const char*>(pte.data()), static_cast<std::streamsize>(pte.size()));
-    model_.emplace(must(Model::load(device, path)));
+    model_.emplace(must(Model::load(device, path, with_whole_dispatches())));
     std::filesystem::remove(path);
     session_.emplace(must(model_->session()));
     std::vector<HostTensor> given;
@@ -60,7 +64,7 @@ class Program {
     for (const auto* d : executor().stepper().dispatches()) dispatches_.emplace_back(executor(), *d);
   }
 
-  void run() { run_in_order(device(), dispatches_); }
+  void run(int times) { run_in_order(device(), dispatches_, times); }
   gpu::Executor& executor() { return *Internals::of(*session_)->executor; }
   gpu::Device& device() { return *executor().model().device(); }
   std::size_t dispatches() const { return dispatches_.size(); }
@@ -130,10 +134,13 @@ void measure(Report& report, const Device& device, const Case& c, int rounds) {
     const auto to = upload(gpu, {}, std::size_t{quads} * 4);
     RawDispatch copy(gpu, {"copy", std::string(wgsl::copy_vec4.body), {Access::read, Access::read_write}, {}},
                      {rung_x.get(), to.get()}, {(quads + 63) / 64, 1, 1}, std::as_bytes(std::span(count)));
-    const auto t = alternate({[&] { ours.run(); }, [&] { copy.run(); }, [&] { rung.run(); }}, rounds, 1);
-    report.add(name + ", against a copy of its bytes", t[0] * 1e3, t[1] * 1e3, "ms",
+    const auto t =
+        alternate({[&] { ours.run(kTimes); }, [&] { copy.run(kTimes); }, [&] { rung.run(kTimes); }}, rounds, 1);
+    report.add(name + ", against a copy of its bytes", t[0] * kMs, t[1] * kMs, "ms",
                c.kernel == 3 ? "<= 2.5" : "<= 3.5");
-    report.add(name + ", against the first rung", t[0] * 1e3, t[2] * 1e3, "ms", "<= 0.125");
+    report.add(name + ", against the first rung", t[0] * kMs, t[2] * kMs, "ms", "<= 0.125");
+    // The least that any kernel takes: with stride 2 the first rung has so little to compute that this misses the goal.
+    report.add(name + ", a copy of its bytes against the first rung", t[1] * kMs, t[2] * kMs, "ms", "");
     return;
   }
   test::BlobBuilder m;
@@ -145,9 +152,9 @@ void measure(Report& report, const Device& device, const Case& c, int rounds) {
   m.inputs({mat2});
   m.outputs({product});
   Program mm(device, m, {numbers(c.depth() * pixels, 3)}, {Shape{depth, r * r}}, c.channels * pixels);
-  const auto t = alternate({[&] { ours.run(); }, [&] { mm.run(); }, [&] { rung.run(); }}, rounds, 1);
-  report.add(name + ", against a product of as many multiplications", t[0] * 1e3, t[1] * 1e3, "ms", "<= 1.3");
-  report.add(name + ", against the first rung", t[0] * 1e3, t[2] * 1e3, "ms", "<= 0.125");
+  const auto t = alternate({[&] { ours.run(kTimes); }, [&] { mm.run(kTimes); }, [&] { rung.run(kTimes); }}, rounds, 1);
+  report.add(name + ", against a product of as many multiplications", t[0] * kMs, t[1] * kMs, "ms", "<= 1.3");
+  report.add(name + ", against the first rung", t[0] * kMs, t[2] * kMs, "ms", "<= 0.125");
 }
 
 int run(int argc, char** argv) {

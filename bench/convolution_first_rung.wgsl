@@ -1,6 +1,6 @@
 // The first rung of a convolution: one thread makes one result.
 
-struct Params {
+struct Sizes {
   channels: u32,  // of the input, per group
   columns: u32,   // of the result
   groups: u32,
@@ -10,7 +10,7 @@ struct Params {
   stride: u32,
   padding: u32,
 }
-@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(0) var<uniform> params: Sizes;
 @group(0) @binding(1) var<storage, read> x: array<f32>;
 @group(0) @binding(2) var<storage, read> weight: array<f32>;
 @group(0) @binding(3) var<storage, read_write> result: array<f32>;

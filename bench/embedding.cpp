@@ -188,7 +188,7 @@ int run(int argc, char** argv) {
   write_program(path, 2048);
   Report report(device.info().name);
   {
-    const auto model = must(Model::load(device, path));
+    const auto model = must(Model::load(device, path, with_whole_dispatches()));
     for (std::uint32_t count : {1U, 128U, 2048U}) kernels(report, model, count, options.rounds);
     whole_call(report, model, options.rounds * 20);
   }

@@ -1,12 +1,12 @@
 // The first rung of the 4-bit gather: one thread per 32 values, scalar loads and stores.
 
-struct Params {
+struct Sizes {
   blocks: u32,
   width: u32,
   groups: u32,
   group_size: u32,
 }
-@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(0) var<uniform> params: Sizes;
 @group(0) @binding(1) var<storage, read> weight: array<u32>;
 @group(0) @binding(2) var<storage, read> scales: array<f32>;
 @group(0) @binding(3) var<storage, read> ids: array<i32>;

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 namespace nibble::bench {
@@ -72,6 +73,8 @@ std::vector<double> alternate(const std::vector<std::function<void()>>& candidat
   return medians;
 }
 
+LoadOptions with_whole_dispatches() { return {{.max_batch_work = std::numeric_limits<std::uint64_t>::max()}}; }
+
 RawDispatch::RawDispatch(gpu::Device& device, PipelineDesc desc, std::vector<WGPUBuffer> buffers,
                          std::array<std::uint32_t, 3> grid, std::span<const std::byte> params)
     : device_(device),
@@ -119,16 +122,18 @@ void RawDispatch::encode(WGPUCommandEncoder encoder) const {
   w.ComputePassEncoderEnd(pass.get());
 }
 
-void RawDispatch::run() const {
+void RawDispatch::run(int times) const {
   const gpu::CommandEncoder encoder = device_.make_encoder();
-  encode(encoder.get());
+  for (int i = 0; i < times; ++i) encode(encoder.get());
   const gpu::CommandBuffer commands = device_.finish(encoder);
   device_.wait(device_.submit(commands));
 }
 
-void run_in_order(gpu::Device& device, const std::deque<RawDispatch>& dispatches) {
+void run_in_order(gpu::Device& device, const std::deque<RawDispatch>& dispatches, int times) {
   const gpu::CommandEncoder encoder = device.make_encoder();
-  for (const auto& d : dispatches) d.encode(encoder.get());
+  for (int i = 0; i < times; ++i) {
+    for (const auto& d : dispatches) d.encode(encoder.get());
+  }
   const gpu::CommandBuffer commands = device.finish(encoder);
   device.wait(device.submit(commands));
 }

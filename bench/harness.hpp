@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gpu/executor.hpp"
+#include "nibble/nibble.hpp"
 #include "plan/plan.hpp"
 
 namespace nibble::bench {
@@ -50,19 +51,23 @@ class Report {
 /// Median seconds of each candidate over `rounds` rounds, in each of which all run once, in turn.
 std::vector<double> alternate(const std::vector<std::function<void()>>& candidates, int rounds, int warm_up = 3);
 
-/// One dispatch by itself: encode, submit, wait.
+/// For kernels that are measured alone: their dispatches are not cut into pieces.
+LoadOptions with_whole_dispatches();
+
+/// One dispatch by itself: encode, submit, wait. Several times in one submission shows what the kernel takes, without
+/// the fixed cost of a submission.
 class RawDispatch {
  public:
   RawDispatch(gpu::Device& device, PipelineDesc desc, std::vector<WGPUBuffer> buffers,
               std::array<std::uint32_t, 3> grid, std::span<const std::byte> params);
   /// A dispatch of the executor's last call, on its own buffers.
   RawDispatch(gpu::Executor& executor, const Dispatch& dispatch);
-  void run() const;
+  void run(int times = 1) const;
   /// As run(), and reads the first `bytes` bytes of buffer `index` back into `to`.
   void run_and_read(std::size_t index, std::uint64_t bytes, std::byte* to);
 
  private:
-  friend void run_in_order(gpu::Device& device, const std::deque<RawDispatch>& dispatches);
+  friend void run_in_order(gpu::Device& device, const std::deque<RawDispatch>& dispatches, int times);
   void encode(WGPUCommandEncoder encoder) const;
 
   gpu::Device& device_;
@@ -77,8 +82,8 @@ class RawDispatch {
 /// The buffers of a dispatch.
 std::vector<WGPUBuffer> buffers_of(const gpu::Executor& executor, const Dispatch& dispatch);
 
-/// Several dispatches, one after the other, in one submission.
-void run_in_order(gpu::Device& device, const std::deque<RawDispatch>& dispatches);
+/// Several dispatches, one after the other, all of them `times` times, in one submission.
+void run_in_order(gpu::Device& device, const std::deque<RawDispatch>& dispatches, int times = 1);
 
 /// Runs `load` and prints: seconds, peak KB above what the process had before.
 void measure_load(const std::function<void()>& load);

@@ -105,7 +105,7 @@ int run(int argc, char** argv) {
   Report report(device.info().name);
   for (const Shape2 shape : {Shape2{2048, 2048}, Shape2{2048, 512}, Shape2{2048, 8192}, Shape2{8192, 2048}}) {
     write_program(path, shape);
-    const auto model = must(Model::load(device, path));
+    const auto model = must(Model::load(device, path, with_whole_dispatches()));
     for (const std::uint32_t rows : {1U, 8U, kMostRows}) {
       measure(report, model, shape, rows, rows == kMostRows ? std::max(1, options.rounds / 3) : options.rounds);
     }

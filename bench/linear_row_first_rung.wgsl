@@ -1,13 +1,13 @@
 // The first rung of the 4-bit linear for one row: 64 lanes share two columns, each lane takes every 64th word, and a
 // tree in workgroup memory adds their sums.
 
-struct Params {
+struct Sizes {
   rows: u32,
   depth: u32,
   columns: u32,
   group_size: u32,
 }
-@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(0) var<uniform> params: Sizes;
 @group(0) @binding(1) var<storage, read> x: array<vec4<f32>>;
 @group(0) @binding(2) var<storage, read> weight: array<u32>;
 @group(0) @binding(3) var<storage, read> scales: array<f32>;

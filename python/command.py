@@ -1,13 +1,26 @@
 #!python
-"""The command `nibble` of the wheel: the C++ command, with the WebGPU implementations that Python finds."""
+"""The command `nibble` of the wheel: the C++ command, with the WebGPU implementations that Python finds, and the
+commands that are written in Python."""
 
+import importlib
 import importlib.util
 import signal
 import sys
 from pathlib import Path
 
+# Each is a module of nibble._commands with a function main(arguments), which gives the exit code.
+IN_PYTHON = {
+    "embed": "embed",
+    "generate": "generate",
+    "import": "import_gguf",
+    "search": "search",
+    "serve": "serve",
+}
+
 
 def main() -> int:
+    if module := IN_PYTHON.get(next(iter(sys.argv[1:]), "")):
+        return importlib.import_module(f"nibble._commands.{module}").main(sys.argv[2:])
     # The package itself is not imported: it brings NumPy and ExecuTorch along, which would take longer than a command.
     package = Path(importlib.util.find_spec("nibble").origin).parent
     spec = importlib.util.spec_from_file_location("nibble_engines", package / "_engines.py")

@@ -1,7 +1,8 @@
 """Builds the npm package of web/ into web/dist: build_web.py [--wasm-only].
 
-The planner is compiled to WebAssembly by the PyPI package ziglang, the TypeScript is checked by tsc and bundled by
-esbuild. Everything in between lies in build/web, and only what changed is made again.
+The planner and the core of text generation are compiled to WebAssembly, a module each, by the PyPI package ziglang and
+made smaller by wasm-opt; the TypeScript is checked by tsc and bundled by esbuild. Everything in between lies in
+build/web, and only what changed is made again.
 """
 
 import argparse
@@ -25,15 +26,22 @@ PYTHON = Path(sys.prefix) / "bin" / "python3"
 ROOMS = ("graph", "program", "plan", "ops", "boundary", "web")
 # So do files: a browser fetches ranges instead.
 LEFT_OUT = ("src/program/file.cpp", "src/plan/print.cpp")
+# Those of the second module, generate.wasm.
+TEXT_ROOMS = ("generate", "web_text")
 SCHEMAS = ("backends/vulkan/serialization/schema.fbs", "schema/scalar_type.fbs", "schema/program.fbs")
 COMPILE = "-target wasm32-wasi -std=c++23 -Oz -g0 -flto -fno-exceptions -fno-rtti -Wall -Wextra -Werror -Wshadow"
 # Nothing asserts or throws, so nothing has to be printed, which takes printf.
-DEFINES = "-DNDEBUG -DFMT_HEADER_ONLY -DFMT_EXCEPTIONS=0 '-DFMT_THROW(x)=__builtin_trap()'"
+DEFINES = "-DNDEBUG -DFMT_EXCEPTIONS=0 '-DFMT_THROW(x)=__builtin_trap()'"
 # With a fixed separator, {fmt} does without std::locale, which is as large as the planner; and no message has long
 # doubles or numbers of 128 bits.
 SMALL = "-DFMT_STATIC_THOUSANDS_SEPARATOR=44 -DFMT_USE_INT128=0 -DFMT_USE_LONG_DOUBLE=0 -Dsnprintf=nibble_snprintf"
 # The compiler's own choice is a stack of 16 MB; nothing here nests deeply.
 LINK = "-target wasm32-wasi -Oz -flto -mexec-model=reactor -Wl,--gc-sections -Wl,-z,stack-size=1048576 -s"
+# What every browser with WebGPU has, and the compiler uses.
+FEATURES = ("bulk-memory", "bulk-memory-opt", "multivalue", "mutable-globals", "nontrapping-float-to-int", "sign-ext")
+# Those passes that make it smaller when it is zipped. -Oz does so by 0.1 % only: it makes more of its code differ.
+SHRINK = ("remove-unused-brs", "precompute", "vacuum", "merge-blocks", "rse", "duplicate-function-elimination", "dce")
+SHRINK += ("reorder-locals", "reorder-types", "strip-debug", "strip-producers", "strip-target-features")
 
 
 def quote(*words: object) -> str:
@@ -63,11 +71,11 @@ def system_headers(folder: Path) -> Path:
     return folder
 
 
-def together(folder: Path) -> list[tuple[str, Path]]:
+def together(folder: Path, rooms: tuple[str, ...]) -> list[tuple[str, Path]]:
     """Files that include the sources of a folder, or of a room's small ones, as in the native build; and the room."""
     folder.mkdir(parents=True, exist_ok=True)
     made = []
-    for room in ROOMS:
+    for room in rooms:
         by_folder: dict[Path, list[Path]] = {}
         for path in sorted((ROOT / "src" / room).rglob("*.cpp")):
             by_folder.setdefault(path.parent.relative_to(ROOT / "src"), []).append(path.relative_to(ROOT))
@@ -82,10 +90,10 @@ def together(folder: Path) -> list[tuple[str, Path]]:
     return made
 
 
-def view(folder: Path) -> Path:
+def view(folder: Path, rooms: tuple[str, ...]) -> Path:
     """An include folder with just these rooms."""
     folder.mkdir(parents=True, exist_ok=True)
-    for room in ROOMS:
+    for room in rooms:
         if not (folder / room).exists():
             (folder / room).symlink_to(ROOT / "src" / room)
     return folder
@@ -129,12 +137,12 @@ def wasm_lines() -> list[str]:
     generated = OUTPUT / "generated"
     lines, headers = generated_lines(generated)
     system = system_headers(OUTPUT / "include")
-    includes = ["-isystem", system, "-isystem", generated, f"-I{view(OUTPUT / 'rooms')}", f"-I{ROOT / 'include'}"]
+    rooms = view(OUTPUT / "rooms", ROOMS)
+    includes = ["-isystem", system, "-isystem", generated, f"-I{rooms}", f"-I{ROOT / 'include'}"]
     compiler = f"{quote(PYTHON)} -m ziglang c++"
-    flags = f"{COMPILE} {DEFINES} {SMALL} {quote(*includes)}"
     lines += [
         "rule compile",
-        f"  command = {compiler} {flags} $includes -MD -MF $out.d -c $in -o $out",
+        f"  command = {compiler} {COMPILE} $flags -MD -MF $out.d -c $in -o $out",
         "  depfile = $out.d",
         "  deps = gcc",
         "  description = $in",
@@ -142,38 +150,39 @@ def wasm_lines() -> list[str]:
         f"  command = {compiler} {LINK} $in -o $out",
         "  description = $out",
     ]
+    flags = f"{DEFINES} {SMALL} {quote(*includes, '-include', ROOT / 'src' / 'web' / 'format.hpp')}"
     objects = []
-    for room, source in together(OUTPUT / "together"):
+    for room, source in together(OUTPUT / "together", ROOMS):
         objects.append(OUTPUT / "objects" / f"{source.stem}.o")
-        lines += build_line([objects[-1]], "compile", [source], order=headers, includes=quote(f"-I{generated / room}"))
-    return lines + build_line([OUTPUT / "nibble.wasm"], "link", objects)
+        room_flags = f"{flags} {quote(f'-I{generated / room}')}"
+        lines += build_line([objects[-1]], "compile", [source], order=headers, flags=room_flags)
+    return lines + build_line([OUTPUT / "nibble.wasm"], "link", objects) + text_lines()
+
+
+def text_lines() -> list[str]:
+    """The module of text generation. As natively, products and sums are not joined: tokens shall be the same."""
+    includes = [f"-I{view(OUTPUT / 'text_rooms', TEXT_ROOMS)}", f"-I{ROOT / 'include'}"]
+    flags = f"-DNDEBUG -ffp-contract=off {quote(*includes)}"
+    lines, objects = [], []
+    for _, source in together(OUTPUT / "together", TEXT_ROOMS):
+        objects.append(OUTPUT / "objects" / f"{source.stem}.o")
+        lines += build_line([objects[-1]], "compile", [source], flags=flags)
+    return lines + build_line([OUTPUT / "generate.wasm"], "link", objects)
 
 
 def package_lines() -> list[str]:
     generated = [OUTPUT / "generated" / name for name in ("wire.ts", "option_types.ts")]
-    sources = [*sorted((WEB / "src").glob("*.ts")), *generated]
+    sources = [*sorted((WEB / "src").rglob("*.ts")), *generated]
     tools = WEB / "node_modules" / ".bin"
     types = OUTPUT / "types"
     # Declarations are laid out by folders from the root, because the generated part is not in web/src.
     emit = quote(tools / "tsc", "--project", WEB, "--rootDir", ROOT, "--outDir", types)
     emit += " --noEmit false --emitDeclarationOnly --declaration"
     # What the package's users see of it; the rest is between its own files.
-    public = [types / "web" / "src" / f"{name}.d.ts" for name in ("index", "types", "errors")]
+    names = ("index", "types", "errors", "generate", "generate_types")
+    public = [types / "web" / "src" / f"{name}.d.ts" for name in names]
     public.append(types / "build" / "web" / "generated" / "option_types.d.ts")
     take = f"mkdir -p {quote(DIST / 'types')} && cp {quote(*public, DIST / 'types')}"
-    bundle = quote(
-        tools / "esbuild",
-        WEB / "src" / "index.ts",
-        f"--tsconfig={WEB / 'tsconfig.json'}",
-        "--bundle",
-        "--format=esm",
-        "--target=es2022",
-        "--minify",
-        "--external:node:*",
-        "--sourcemap",
-        "--log-level=warning",
-        f"--outfile={DIST / 'nibble.js'}",
-    )
     config = [WEB / "tsconfig.json", WEB / "package-lock.json"]
     lines = build_line(
         [types / "web" / "src" / "index.d.ts"],
@@ -182,11 +191,42 @@ def package_lines() -> list[str]:
         config,
         what=f"{emit} && {take}",
     )
-    lines += build_line([DIST / "nibble.js"], "run", sources, config, what=bundle)
-    wasm = OUTPUT / "nibble.wasm"
-    return lines + build_line(
-        [DIST / "nibble.wasm"], "run", [wasm], what=quote("install", "-m", "644", wasm, DIST / "nibble.wasm")
+    # The second entry shares the first one's module, and so its classes, wherever both are loaded from.
+    of_core = ("--alias:#nibble=./nibble.js", "--external:./nibble.js")
+    for entry, out, more in (("index", "nibble", ()), ("generate", "generate", of_core)):
+        bundle = bundle_command(tools, WEB / "src" / f"{entry}.ts", DIST / f"{out}.js", *more)
+        lines += build_line([DIST / f"{out}.js"], "run", sources, config, what=bundle)
+    options = [f"--enable-{name}" for name in FEATURES] + [f"--{name}" for name in SHRINK]
+    for name in ("nibble.wasm", "generate.wasm"):
+        shrink = quote(node_tool("node"), tools / "wasm-opt", *options, OUTPUT / name, "-o", DIST / name)
+        lines += build_line([DIST / name], "run", [OUTPUT / name], config, what=shrink)
+    return lines
+
+
+def bundle_command(tools: Path, entry: Path, out: Path, *more: str) -> str:
+    return quote(
+        tools / "esbuild",
+        entry,
+        f"--tsconfig={WEB / 'tsconfig.json'}",
+        "--bundle",
+        "--format=esm",
+        "--target=es2022",
+        "--minify",
+        "--external:node:*",
+        "--sourcemap",
+        "--log-level=warning",
+        f"--outfile={out}",
+        *more,
     )
+
+
+def node_tool(name: str) -> str:
+    """That of .venv, or the system's."""
+    own = PYTHON.with_name(name)
+    found = str(own) if own.exists() else shutil.which(name)
+    if found is None:
+        raise SystemExit(f"{name} is not installed: install Node 20 or newer")
+    return found
 
 
 def install_node_packages() -> None:
@@ -195,11 +235,7 @@ def install_node_packages() -> None:
     lock = WEB / "package-lock.json"
     if stamp.exists() and stamp.stat().st_mtime >= lock.stat().st_mtime:
         return
-    own = PYTHON.with_name("npm")
-    npm = str(own) if own.exists() else shutil.which("npm")
-    if npm is None:
-        raise SystemExit("npm is not installed: install Node 20 or newer")
-    subprocess.run([npm, "ci", "--prefer-offline", "--no-audit", "--no-fund"], cwd=WEB, check=True)
+    subprocess.run([node_tool("npm"), "ci", "--prefer-offline", "--no-audit", "--no-fund"], cwd=WEB, check=True)
     stamp.touch()
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import build_web
 
-PURE_ROOMS = ("graph", "plan", "ops", "boundary")
+PURE_ROOMS = ("graph", "plan", "ops", "boundary", "generate")
 FORBIDDEN_HEADERS = ("webgpu.h", "wgpu.h", "executorch/runtime/core/error.h")
 # What the public API is built on does not know it.
 BELOW_API = (*PURE_ROOMS, "program", "gpu")
@@ -74,7 +74,7 @@ def try_includes(root: Path, build: Path) -> list[str]:
     for room in BELOW_API:
         forbidden = [*API_HEADERS, *([*FORBIDDEN_HEADERS, *gpu] if room in PURE_ROOMS else [])]
         # Without these, a room whose flags are broken would pass for the wrong reason.
-        needed = ["graph/graph.hpp", "nibble/types.hpp"]
+        needed = ["nibble/types.hpp", "generate/sampler.hpp" if room == "generate" else "graph/graph.hpp"]
         found = sees(*room_flags(commands, room), [*needed, *forbidden])
         complaints += [f"room '{room}': its flags do not find {header}" for header in needed if header not in found]
         complaints += [
@@ -122,6 +122,7 @@ def visible_rooms(root: Path, build: Path) -> dict[str, set[str]]:
         links = {path.name for path in view.iterdir()} if view.is_dir() else set()
         found[folder.name] = links - {"nibble", folder.name}
     found["web"] = set(build_web.ROOMS) - {"web"}
+    found["web_text"] = set(build_web.TEXT_ROOMS) - {"web_text"}
     return found
 
 

@@ -2,7 +2,8 @@
 
 Each kernel and module becomes a nibble::Shader in nibble::wgsl. What lines that begin with `//!` mean is told in
 src/plan/shader.hpp. A module's `struct Params` becomes a C++ struct of the same layout: that of pad.wgsl is
-nibble::wgsl::PadParams.
+nibble::wgsl::PadParams. In WGSL it begins with `first_group`, which nibble::Params (src/plan/kernel.hpp) puts before
+the bytes of the C++ struct: where a dispatch begins is no matter of ops.
 """
 
 import re
@@ -14,6 +15,7 @@ DIRECTIVE = re.compile(r"//! (\w+): (.+)")
 STRUCT = re.compile(r"struct (\w+) \{(.*?)\}", re.DOTALL)
 ARRAY = re.compile(r"array<(.+), (\d+)>")
 VECTOR = re.compile(r"vec([24])<(\w+)>")
+FIRST_GROUP = "first_group: u32,"
 SCALARS = {"u32": "std::uint32_t", "i32": "std::int32_t", "f32": "float"}
 HEAD = """// Made from .wgsl files by scripts/embed_wgsl.py.
 #pragma once
@@ -72,7 +74,8 @@ def is_code(line: str) -> bool:
 def text(body: list[str]) -> str:
     """Without comments and indentation: nobody reads it, and a package carries it."""
     lines = (re.sub(r"\s*//.*", "", line).strip() for line in body)
-    return "\n".join(line for line in lines if line) + "\n"
+    joined = "\n".join(line for line in lines if line) + "\n"
+    return joined.replace("struct Params {", f"struct Params {{\n{FIRST_GROUP}")
 
 
 class ParamsWriter:
@@ -89,8 +92,11 @@ class ParamsWriter:
 
     def write(self, wgsl: str, cpp: str) -> int:
         """Its size."""
-        members, at = [], 0
+        members, at, skipped = [], 0, 0
         for line in self.structs[wgsl].strip().splitlines():
+            if wgsl == "Params" and line == FIRST_GROUP:
+                at = skipped = 4
+                continue
             member = re.fullmatch(r"(\w+): (.+),", line)
             if member is None:
                 raise SystemExit(f"{self.where}: `{line}` of {wgsl} is no line `name: type,`")
@@ -100,7 +106,7 @@ class ParamsWriter:
                 members.append(f"  std::array<std::uint32_t, {gap // 4}> before_{name}{{}};")
             members.append(f"  {type_name} {name}{{}};")
             at += gap + size
-        self.lines.extend([f"struct {cpp} {{", *members, "};", f"static_assert(sizeof({cpp}) == {at});"])
+        self.lines.extend([f"struct {cpp} {{", *members, "};", f"static_assert(sizeof({cpp}) == {at - skipped});"])
         return at
 
     def type_of(self, kind: str) -> tuple[str, int, int]:

@@ -26,8 +26,9 @@ group_models() {
 
 # classify_page PACKAGES: the page of ./run --classify --web, in Chromium.
 classify_page() {
-  adapters | grep -q '^swiftshader ' || return 0
-  use_node && check "the page of pictures" classify-page env PYTHONPATH="$1" .venv/bin/python3 examples/build_page.py --classify &&
+  has_swiftshader || return 0
+  use_node && check "the page of pictures" classify-page env PYTHONPATH="$1" .venv/bin/python3 examples/build_page.py \
+    --into build/web/pages --classify &&
     check "bundle tests" web-bundle node web/tests/build.mjs &&
     check "the page of pictures in Chromium" classify-browser env NIBBLE_CLASSIFY=1 \
       node --test build/web/tests/browser/classify.test.js
@@ -35,7 +36,7 @@ classify_page() {
 
 # The small ones that are one delegate.
 models_in_chromium() {
-  adapters | grep -q '^swiftshader ' || return 0
+  has_swiftshader || return 0
   use_node || return 1
   check "npm package" models-web-build .venv/bin/python3 scripts/build_web.py &&
     check "bundle tests" models-web-bundle node web/tests/build.mjs &&
@@ -65,7 +66,7 @@ group_search() {
 
 # One adapter after the other: each takes all cores.
 group_soak() {
-  have_adapters && exports || return 1
+  have_adapters && all_exports || return 1
   local status=0 name engine icd
   while read -r name engine icd; do
     check "soak for $soak_minutes min on $name, $engine" "soak-$name-$engine" env VK_ICD_FILENAMES="$icd" \

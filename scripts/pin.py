@@ -14,10 +14,11 @@ from urllib.parse import unquote, urlsplit
 
 from packaging.utils import canonicalize_name, parse_sdist_filename, parse_wheel_filename
 from packaging.version import Version
+from pip._internal.models.index import PyPI
 
 MACHINES = ("x86_64", "aarch64")
 PYTHONS = (11, 12, 13)
-INDEX = os.environ.get("PIP_INDEX_URL", "https://pypi.org/simple").rstrip("/")
+INDEX = os.environ.get("PIP_INDEX_URL", PyPI.simple_url).rstrip("/")  # pip's own default
 
 
 class Links(HTMLParser):

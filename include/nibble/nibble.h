@@ -131,15 +131,28 @@ NIBBLE_EXPORT bool nibble_session_set_inputs(nibble_session* session, const nibb
 NIBBLE_EXPORT bool nibble_session_output(nibble_session* session, size_t index, nibble_tensor* out) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT bool nibble_session_execute(nibble_session* session, const nibble_tensor* outputs,
                                           size_t count) NIBBLE_NOEXCEPT;
-/* Lets the call that is under way, from set_inputs to the end of execute, fail with the code "cancelled" as soon as
- * what the GPU works on is done; without a call it does nothing. For any thread. See nibble.hpp for what a state is
- * then. */
+/* nibble_session_execute in two halves: submit returns while the GPU works, wait writes the outputs. Their data (not
+ * the list) must stay until wait returns or the session is freed. In between only wait, cancel, output, states_json and
+ * free are allowed; others give an error. Any thread may wait. */
+NIBBLE_EXPORT bool nibble_session_submit(nibble_session* session, const nibble_tensor* outputs,
+                                         size_t count) NIBBLE_NOEXCEPT;
+NIBBLE_EXPORT bool nibble_session_wait(nibble_session* session) NIBBLE_NOEXCEPT;
+/* Lets the call that is under way, from set_inputs to the end of execute or wait, fail with the code "cancelled" as
+ * soon as what the GPU works on is done; without a call it does nothing. For any thread. See nibble.hpp for what a
+ * state is then. */
 NIBBLE_EXPORT void nibble_session_cancel(nibble_session* session) NIBBLE_NOEXCEPT;
 /* The tensors that the session keeps from call to call, as a JSON list of {"role", "dtype", "shape", "row_axis",
  * "rows"}. "role" is the tensor's argument name in the op that changes it, "row_axis" is the dimension that calls fill
  * from the front (or null), and "rows" is how many of these rows are in use after the last call. Valid until the
  * session's next call of this function. */
 NIBBLE_EXPORT const char* nibble_session_states_json(nibble_session* session) NIBBLE_NOEXCEPT;
+/* See nibble.hpp for these. None is possible while a call is in flight. */
+NIBBLE_EXPORT bool nibble_session_rewind(nibble_session* session, int64_t rows) NIBBLE_NOEXCEPT;
+NIBBLE_EXPORT bool nibble_session_reset(nibble_session* session) NIBBLE_NOEXCEPT;
+/* A further session, whose state equals this one's. */
+NIBBLE_EXPORT nibble_session* nibble_session_fork(nibble_session* session) NIBBLE_NOEXCEPT;
+NIBBLE_EXPORT bool nibble_session_save(nibble_session* session, const char* path) NIBBLE_NOEXCEPT;
+NIBBLE_EXPORT bool nibble_session_restore(nibble_session* session, const char* path) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT void nibble_session_free(nibble_session* session) NIBBLE_NOEXCEPT;
 
 #ifdef __cplusplus

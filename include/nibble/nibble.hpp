@@ -130,15 +130,38 @@ class NIBBLE_API Session {
   /// Runs the program once on the inputs last set; set them again for the next call. `outputs` has one entry per
   /// output; an entry without data is skipped. An integer output is written as int64.
   Status execute(std::span<const HostOutput> outputs);
+  /// execute() in two halves. submit() hands the call to the GPU and returns while it still works, so that the caller
+  /// can do something else; wait() waits, writes the outputs and says what went wrong. The outputs' memory must stay
+  /// until wait() returns or the session is gone. In between the session has a call in flight: everything but wait(),
+  /// cancel(), states(), output_shape() and output_int() is an error. Any thread may wait.
+  Status submit(std::span<const HostOutput> outputs);
+  Status wait();
   /// As execute(), but with one pass per dispatch. Gives the GPU time of each.
   Result<std::vector<DispatchTime>> profile(std::span<const HostOutput> outputs);
   /// Lets the call that is under way fail with `cancelled`, as soon as what the GPU works on is done; without a call it
-  /// does nothing. For any thread. A call is under way from set_inputs() to the end of execute(), or during run().
+  /// does nothing. For any thread. A call is under way from set_inputs() to the end of execute() or wait(), or during
+  /// run().
   /// The tensors that the session keeps may then be partly changed; of a cache only the rows that the call fills, so it
   /// can be made again.
   void cancel() noexcept;
   /// The tensors that the session keeps from call to call.
   Result<std::vector<StateInfo>> states() const;
+
+  // What a session keeps can be taken back, copied and stored. None of this is possible while a call is in flight.
+  /// From now on `rows` rows are in use of every state with a row axis: the next call goes on there. At most as many as
+  /// are in use now. If a state has no rows (see StateInfo), or if an op sees all of them, only rewind(0) is possible,
+  /// which is reset().
+  Status rewind(std::int64_t rows);
+  /// All state is what the program says that it begins with; no rows are in use.
+  Status reset();
+  /// A further session of the model, whose state equals this one's: rows in use are copied on the device.
+  Result<Session> fork();
+  /// Writes the state to a file, which only its owner can read: all of it, or none.
+  Status save(const std::string& path);
+  /// Takes the state that save() wrote, of this program with these weights and an equal layout (f16_cache). A file that
+  /// is refused changes nothing. If reading it or the GPU fails in the middle, calls are refused until the session is
+  /// reset or restored.
+  Status restore(const std::string& path);
 
  private:
   friend struct Internals;

@@ -7,13 +7,14 @@ import os
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._files import check_writable, new_file
 from ._native import NibbleError
 from ._quantize import quantize_q4
+from ._quiet import quiet
 
 if TYPE_CHECKING:
     import torch
@@ -33,17 +34,8 @@ class Exported:
 
     def save(self, path: str | os.PathLike) -> None:
         """Writes the .pte file completely, or not at all."""
-        path = Path(path)
-        unfinished = path.with_name(f"{path.name}.{os.getpid()}.part")
-        try:
-            with unfinished.open("wb") as file:
-                self.manager.write_to_file(file)
-            unfinished.replace(path)
-        except OSError as error:
-            raise NibbleError(f"'{path}' cannot be written: {error.strerror}", "io") from None
-        finally:
-            with contextlib.suppress(OSError):
-                unfinished.unlink(missing_ok=True)
+        with new_file(path) as file:
+            self.manager.write_to_file(file)
 
 
 def export(
@@ -64,33 +56,51 @@ def export(
         call, and would be refused without. Caches that a custom op writes need no option.
     constant_methods: further methods that return a constant, such as {"get_vocab_size": 32000}.
     """
+    # Fail before the export, which may take minutes.
+    if path is not None:
+        check_writable(path)
+    with quiet():
+        result = _export(module, example_inputs, dynamic_shapes, dict(compile_options or {}), constant_methods)
+    if result.not_delegated:
+        warnings.warn(f"not delegated: {'; '.join(result.not_delegated)}", stacklevel=2)
+    if path is not None:
+        result.save(path)
+    return result
+
+
+def _export(
+    module: "torch.nn.Module",
+    example_inputs: tuple,
+    dynamic_shapes: Any,
+    options: dict[str, Any],
+    constant_methods: dict[str, Any] | None,
+) -> Exported:
     import torch
-    from executorch.exir import to_edge_transform_and_lower
+    from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 
     from ._partition import Partitioner
 
-    # Fail before the export, which may take minutes.
-    if path is not None and not os.access(Path(path).parent, os.W_OK):
-        raise NibbleError(f"'{path}' cannot be written: its folder is missing or read-only", "io")
     _keep_fusion_patterns()
     examples = torch.utils._pytree.tree_map_only(torch.Tensor, torch.Tensor.contiguous, tuple(example_inputs))
     with _in_plain_order(module):
         exported = torch.export.export(module.eval(), examples, dynamic_shapes=dynamic_shapes)
-        options = dict(compile_options or {})
         keeps_state = "alias_buffer_mutations" not in options and _changes_buffers(exported)
         if keeps_state:
             options["alias_buffer_mutations"] = True
         partitioner = Partitioner(options)
-        edge = to_edge_transform_and_lower(exported, partitioner=[partitioner], constant_methods=constant_methods)
+        edge = to_edge_transform_and_lower(
+            exported,
+            partitioner=[partitioner],
+            # Nibble's 8-bit linear, which the exporter would refuse to leave in one piece.
+            compile_config=EdgeCompileConfig(
+                _core_aten_ops_exception_list=[torch.ops.aten._weight_int8pack_mm.default]
+            ),
+            constant_methods=constant_methods,
+        )
         if keeps_state:
             _check_order_of_state(edge.exported_program().graph_module)
         outside = _not_delegated(edge.exported_program().graph, partitioner.outside)
-        if outside:
-            warnings.warn(f"not delegated: {'; '.join(outside)}", stacklevel=2)
-        result = Exported(edge.to_executorch(), outside)
-    if path is not None:
-        result.save(path)
-    return result
+        return Exported(edge.to_executorch(), outside)
 
 
 def export_embedding(
@@ -108,8 +118,9 @@ def export_embedding(
     max_length: the largest n.
     reduce: with "mean" the program gives the mean of the rows, [1, 1, width].
     """
-    import executorch.backends.vulkan.custom_ops_lib  # noqa: F401  (registers et_vk)
-    import torch
+    with quiet():
+        import executorch.backends.vulkan.custom_ops_lib  # noqa: F401  (registers et_vk)
+        import torch
 
     if bits != 4:
         raise ValueError(f"A table can be exported with 4 bits, but not with {bits}.")

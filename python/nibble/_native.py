@@ -5,7 +5,19 @@ import functools
 import os
 import types
 from collections.abc import Callable
-from ctypes import CFUNCTYPE, POINTER, c_bool, c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
+from ctypes import (
+    CFUNCTYPE,
+    POINTER,
+    c_bool,
+    c_char_p,
+    c_double,
+    c_int32,
+    c_int64,
+    c_size_t,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+)
 from pathlib import Path
 
 from ._engines import open_library
@@ -55,6 +67,18 @@ class Tensor(ctypes.Structure):
     )
 
 
+class Logprob(ctypes.Structure):
+    """nibble_logprob"""
+
+    _fields_ = (("id", c_int32), ("logprob", c_double))
+
+
+class Token(ctypes.Structure):
+    """nibble_token"""
+
+    _fields_ = (("id", c_int32), ("logprob", c_double), ("top", POINTER(Logprob)), ("top_count", c_size_t))
+
+
 Progress = CFUNCTYPE(None, c_uint64, c_uint64, c_void_p)
 
 _FUNCTIONS = {
@@ -82,15 +106,45 @@ _FUNCTIONS = {
     "nibble_session_set_inputs": (c_bool, [c_void_p, POINTER(Tensor), c_size_t]),
     "nibble_session_output": (c_bool, [c_void_p, c_size_t, POINTER(Tensor)]),
     "nibble_session_execute": (c_bool, [c_void_p, POINTER(Tensor), c_size_t]),
+    "nibble_session_submit": (c_bool, [c_void_p, POINTER(Tensor), c_size_t]),
+    "nibble_session_wait": (c_bool, [c_void_p]),
     "nibble_session_cancel": (None, [c_void_p]),
     "nibble_session_states_json": (c_char_p, [c_void_p]),
+    "nibble_session_rewind": (c_bool, [c_void_p, c_int64]),
+    "nibble_session_reset": (c_bool, [c_void_p]),
+    "nibble_session_fork": (c_void_p, [c_void_p]),
+    "nibble_session_save": (c_bool, [c_void_p, c_char_p]),
+    "nibble_session_restore": (c_bool, [c_void_p, c_char_p]),
     "nibble_session_free": (None, [c_void_p]),
+    "nibble_generator_make": (c_void_p, [c_void_p]),
+    "nibble_generator_json": (c_char_p, [c_void_p]),
+    "nibble_generator_start": (c_bool, [c_void_p, POINTER(c_int32), c_size_t, c_char_p]),
+    "nibble_generator_prefill": (c_int32, [c_void_p]),
+    "nibble_generator_next": (c_int32, [c_void_p, POINTER(c_uint32), c_size_t, POINTER(Token)]),
+    "nibble_generator_stats_json": (c_char_p, [c_void_p]),
+    "nibble_generator_tokens": (c_int64, [c_void_p, POINTER(c_int32), c_size_t]),
+    "nibble_generator_stop": (c_bool, [c_void_p]),
+    "nibble_generator_cancel": (None, [c_void_p]),
+    "nibble_generator_rewind": (c_bool, [c_void_p, c_int64]),
+    "nibble_generator_fork": (c_void_p, [c_void_p]),
+    "nibble_generator_save": (c_bool, [c_void_p, c_char_p]),
+    "nibble_generator_restore": (c_bool, [c_void_p, c_char_p]),
+    "nibble_generator_free": (None, [c_void_p]),
+    "nibble_text_make": (c_void_p, [POINTER(c_char_p), POINTER(c_size_t), c_size_t]),
+    "nibble_text_push": (c_void_p, [c_void_p, c_char_p, c_size_t, POINTER(c_size_t)]),
+    "nibble_text_finish": (c_void_p, [c_void_p, POINTER(c_size_t)]),
+    "nibble_text_stop": (c_int64, [c_void_p]),
+    "nibble_text_free": (None, [c_void_p]),
 }
 # What makes a native object, and what frees it.
 _OWNED = {
     "nibble_device_open": "nibble_device_free",
     "nibble_model_load": "nibble_model_free",
     "nibble_model_session": "nibble_session_free",
+    "nibble_generator_make": "nibble_generator_free",
+    "nibble_generator_fork": "nibble_generator_free",
+    "nibble_text_make": "nibble_text_free",
+    "nibble_session_fork": "nibble_session_free",
 }
 
 

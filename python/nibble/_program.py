@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import json
+import operator
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -13,9 +14,7 @@ import numpy as np
 from . import _native
 from ._native import NibbleError, Tensor, check, lib
 from ._options import take_path, take_text
-
-_DTYPE_NUMBERS = {np.dtype(name): number for number, name in enumerate(_native.DTYPES)}
-_INT64 = np.iinfo(np.int64)
+from ._tensors import INT64, TensorSpec, fill_input
 
 
 @dataclass(frozen=True)
@@ -37,20 +36,6 @@ class DeviceInfo:
         profile = json.loads(text) if isinstance(text, bytes) else dict(text)
         places = (profile.pop("index"), profile.pop("number"))
         return cls(*places, *(profile[key] for key in ("engine", "name", "kind", "backend", "driver")), profile)
-
-
-@dataclass(frozen=True)
-class TensorSpec:
-    """An input or output of a program: its dtype and its largest shape. A plain integer has neither."""
-
-    dtype: np.dtype | None
-    shape: tuple[int, ...] | None
-
-    @classmethod
-    def _from_native(cls, tensor: Tensor) -> "TensorSpec":
-        if tensor.is_int:
-            return cls(None, None)
-        return cls(np.dtype(_native.DTYPES[tensor.dtype]), tuple(tensor.shape[: tensor.rank]))
 
 
 @dataclass(frozen=True)
@@ -89,6 +74,10 @@ class _Handle:
 
     def close(self) -> None:
         self._owner = None
+
+    @property
+    def is_closed(self) -> bool:
+        return self._owner is None
 
 
 def devices(engine: str | None = None) -> list[DeviceInfo]:
@@ -191,15 +180,33 @@ def load_program(
     return Model(opened, handle)
 
 
-class Session(_Closable):
-    """One user's state of a model. Calls from several threads run one after the other."""
+class _InTurn:
+    """A native object whose calls, from several threads, run one after the other."""
 
-    def __init__(self, model: "Model", name: str = "session"):
-        self._inputs, self._outputs = model.inputs, model.outputs
-        with model._handle.use() as made_from:
-            self._handle = _Handle(check(lib.nibble_model_session(made_from)), name)
+    def __init__(self, handle: _Handle):
+        self._handle = handle
         self._lock = threading.Lock()
         self._in_turn: int | None = None  # a thread
+
+    @contextlib.contextmanager
+    def _turn(self) -> Iterator[int]:
+        check(lib.nibble_check_process())  # a forked child would wait for a thread that is not there
+        if self._in_turn == threading.get_ident():
+            raise NibbleError("a signal's handler cannot use the session whose call it interrupts", "invalid_argument")
+        with self._lock, self._handle.use() as native:
+            try:
+                self._in_turn = threading.get_ident()
+                yield native
+            finally:
+                self._in_turn = None
+
+
+class Session(_InTurn, _Closable):
+    """One user's state of a model. Calls from several threads run one after the other."""
+
+    def __init__(self, inputs: tuple[TensorSpec, ...], outputs: tuple[TensorSpec, ...], handle: _Handle):
+        super().__init__(handle)
+        self._inputs, self._outputs = inputs, outputs
 
     def run(self, *inputs):
         """Runs the program on arrays, or on values that NumPy can convert to arrays.
@@ -211,7 +218,7 @@ class Session(_Closable):
         native = (Tensor * len(inputs))()
         for index, value in enumerate(inputs):
             spec = self._inputs[index] if index < len(self._inputs) else None
-            _fill_input(native[index], value, spec, kept)
+            fill_input(native[index], value, spec, kept)
         with self._turn() as session, _native.watch:
             check(lib.nibble_session_set_inputs(session, native, len(inputs)))
             results = []
@@ -239,6 +246,38 @@ class Session(_Closable):
             for state in states
         )
 
+    def rewind(self, position: int) -> None:
+        """From now on `position` rows are in use of every state that has rows: the next call goes on there. At most as
+        many as are in use now. If a state has no rows, only rewind(0) is possible, which is reset()."""
+        position = operator.index(position)
+        if not INT64.min <= position <= INT64.max:
+            raise NibbleError(f"a session cannot be rewound to row {position}", "out_of_range")
+        with self._turn() as session, _native.watch:
+            check(lib.nibble_session_rewind(session, position))
+
+    def reset(self) -> None:
+        """All state is what the program says that it begins with; no rows are in use."""
+        with self._turn() as session, _native.watch:
+            check(lib.nibble_session_reset(session))
+
+    def fork(self) -> "Session":
+        """A further session whose state equals this one's. Rows in use are copied on the device."""
+        with self._turn() as session:
+            handle = _Handle(check(lib.nibble_session_fork(session)), "session")
+        return Session(self._inputs, self._outputs, handle)
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes the state to a file, which only its owner can read: all of it, or none."""
+        with self._turn() as session, _native.watch:
+            check(lib.nibble_session_save(session, take_path(path)))
+
+    def restore(self, path: str | os.PathLike) -> None:
+        """Takes the state that save() wrote. It must be of this program with the same weights, and of the same layout
+        (f16_cache). A file that is refused changes nothing. If reading fails in the middle, calls are refused until the
+        session is reset or restored."""
+        with self._turn() as session, _native.watch:
+            check(lib.nibble_session_restore(session, take_path(path)))
+
     def cancel(self) -> None:
         """Lets the call that another thread is in fail, with the code "cancelled", as soon as what the GPU works on is
         done. Without a call it does nothing. The tensors that the session keeps may then be partly changed; of a
@@ -250,18 +289,6 @@ class Session(_Closable):
         """Frees the session's memory, once a call that another thread is in has ended; later calls fail."""
         self._handle.close()
 
-    @contextlib.contextmanager
-    def _turn(self) -> Iterator[int]:
-        check(lib.nibble_check_process())  # a forked child would wait for a thread that is not there
-        if self._in_turn == threading.get_ident():
-            raise NibbleError("a signal's handler cannot use the session whose call it interrupts", "invalid_argument")
-        with self._lock, self._handle.use() as session:
-            try:
-                self._in_turn = threading.get_ident()
-                yield session
-            finally:
-                self._in_turn = None
-
 
 class Model(_Closable):
     """A program's weights and kernels on a GPU, shared by its sessions. Calling the model uses its own session."""
@@ -271,7 +298,19 @@ class Model(_Closable):
         self._handle = handle
         self.inputs = self._specs(lib.nibble_model_input_count, lib.nibble_model_input)
         self.outputs = self._specs(lib.nibble_model_output_count, lib.nibble_model_output)
-        self._own = Session(self, "model")
+        self._making = threading.RLock()
+        self._made: Session | None = None
+
+    @property
+    def _own(self) -> Session:
+        """Made when it is first needed: who makes sessions of their own pays for no other."""
+        check(lib.nibble_check_process())  # a forked child would wait for a thread that is not there
+        with self._making:
+            if self._made is None:
+                self._made = self._session("model")
+                if self._handle.is_closed:  # meanwhile, by another thread or by a signal's handler
+                    self._made.close()
+            return self._made
 
     def _specs(self, count_of, fill) -> tuple[TensorSpec, ...]:
         specs = []
@@ -279,7 +318,7 @@ class Model(_Closable):
             for index in range(count_of(model)):
                 tensor = Tensor()
                 check(fill(model, index, tensor))
-                specs.append(TensorSpec._from_native(tensor))
+                specs.append(TensorSpec.from_native(tensor))
         return tuple(specs)
 
     @property
@@ -301,62 +340,44 @@ class Model(_Closable):
 
     def cancel(self) -> None:
         """Lets the call of the model's own session fail: see Session.cancel()."""
-        self._own.cancel()
+        with self._handle.use():  # it is not closed
+            if self._made is not None:
+                self._made.cancel()
+
+    def rewind(self, position: int) -> None:
+        """Rewinds the model's own session: see Session.rewind()."""
+        self._own.rewind(position)
+
+    def reset(self) -> None:
+        """Resets the model's own session: see Session.reset()."""
+        self._own.reset()
+
+    def fork(self) -> Session:
+        """A further session whose state equals that of the model's own: see Session.fork()."""
+        return self._own.fork()
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Saves the state of the model's own session: see Session.save()."""
+        self._own.save(path)
+
+    def restore(self, path: str | os.PathLike) -> None:
+        """Restores the state of the model's own session: see Session.restore()."""
+        self._own.restore(path)
 
     def session(self) -> Session:
         """A further session. Its state begins with the program's initial values."""
-        return Session(self)
+        return self._session("session")
+
+    def _session(self, name: str) -> Session:
+        with self._handle.use() as model:
+            handle = _Handle(check(lib.nibble_model_session(model)), name)
+        return Session(self.inputs, self.outputs, handle)
 
     def close(self) -> None:
         """Closes the model's own session, and frees the weights once no other session needs them."""
-        self._own.close()
         self._handle.close()
+        if self._made is not None:
+            self._made.close()
 
     def __repr__(self) -> str:
         return f"<nibble.Model inputs={list(self.inputs)} outputs={list(self.outputs)}>"
-
-
-def _fill_input(tensor: Tensor, value, spec: TensorSpec | None, kept: list) -> None:
-    """Describes a value to the library, which decides whether it is accepted. Unknown types go by NumPy's name."""
-    if spec is not None and spec.dtype is None and hasattr(value, "__index__") and not hasattr(value, "shape"):
-        integer = int(value)
-        tensor.is_int = 1
-        if _INT64.min <= integer <= _INT64.max:
-            tensor.integer = integer
-        else:
-            tensor.word = _keep(str(integer), kept)
-        return
-    if _is_masked(value):
-        tensor.word = _keep("a masked array", kept)
-        return
-    array = np.asarray(value)
-    # A list has no dtype, so convert it if that loses precision at most; otherwise the library refuses it. NumPy gives
-    # uint64 for integers beyond int64.
-    untold = spec is not None and spec.dtype is not None and not hasattr(value, "dtype") and array.dtype != np.uint64
-    if untold and (array.size == 0 or np.can_cast(array.dtype, spec.dtype, "same_kind")):
-        array = array.astype(spec.dtype, copy=False)
-    native = array.dtype.newbyteorder("=")
-    number = _DTYPE_NUMBERS.get(native)
-    if number is None:
-        tensor.word = _keep(str(native), kept)
-    else:
-        tensor.dtype = number
-        array = np.require(array, native, "C")
-        kept.append(array)
-    tensor.rank = array.ndim
-    known = array.shape[: _native.MAX_RANK]
-    tensor.shape[: len(known)] = known
-    tensor.data = ctypes.c_void_p(array.ctypes.data)
-    tensor.bytes = array.nbytes
-
-
-def _is_masked(value) -> bool:
-    """Whether NumPy would lose a mask on the way to a plain array."""
-    if isinstance(value, list | tuple):
-        return any(map(_is_masked, value))
-    return isinstance(value, np.ma.MaskedArray)
-
-
-def _keep(word: str, kept: list) -> bytes:
-    kept.append(word.encode())
-    return kept[-1]

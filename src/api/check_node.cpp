@@ -30,13 +30,6 @@ std::optional<std::int64_t> int_of(const Json& json) {
   return static_cast<std::int64_t>(*count);
 }
 
-std::optional<double> number_of(const Json& json) {
-  if (const auto* number = json.as<double>()) return *number;
-  if (const auto* count = json.as<std::uint64_t>()) return static_cast<double>(*count);
-  if (const auto* below = json.as<std::int64_t>()) return static_cast<double>(*below);
-  return std::nullopt;
-}
-
 std::optional<bool> flag_of(const Json& json) {
   const auto* flag = json.as<bool>();
   return flag != nullptr ? std::optional(*flag) : std::nullopt;
@@ -105,7 +98,8 @@ struct NodeReader {
   Result<ValueId> list(const Json::Array& items) {
     if (auto ints = list_of<IntList>(items, int_of)) return add(std::move(*ints));
     if (auto flags = list_of<BoolList>(items, flag_of)) return add(std::move(*flags));
-    if (auto numbers = list_of<DoubleList>(items, number_of)) return add(std::move(*numbers));
+    if (auto numbers = list_of<DoubleList>(items, [](const Json& item) { return item.number(); }))
+      return add(std::move(*numbers));
     ValueList list;
     for (const auto& item : items) {
       TRY_ASSIGN(const auto id, value(item));
@@ -118,7 +112,7 @@ struct NodeReader {
     if (json.is_null()) return add(Null{});
     if (const auto flag = flag_of(json)) return add(*flag);
     if (const auto integer = int_of(json)) return add(*integer);
-    if (const auto number = number_of(json)) return add(*number);
+    if (const auto number = json.number()) return add(*number);
     if (const auto* text = json.as<std::string>()) return add(*text);
     if (const auto* items = json.as<Json::Array>()) return list(*items);
     return json.as<Json::Object>()->empty() ? add(SymInt{}) : tensor(json);

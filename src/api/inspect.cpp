@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "api/describe.hpp"
 #include "api/json.hpp"
-#include "api/states.hpp"
 #include "boundary/boundary.hpp"
 #include "ops/registry.hpp"
 #include "program/file.hpp"
@@ -82,6 +82,7 @@ Result<Inspection::Step> make_step(const Boundary& boundary, const InspectOption
 Status make_plan(Program program, const DeviceProfile& profile, const InspectOptions& options, Inspection& facts) {
   TRY_ASSIGN(const auto plan, Plan::make(std::move(program.graph), profile, options, ops::registry()));
   const Boundary boundary(std::move(program.signature), plan);
+  facts.outputs = boundary.signature().outputs;
   for (std::size_t i = 0; i < facts.inputs.size(); ++i) {
     const auto index = boundary.signature().graph_inputs[i];
     if (index < 0) continue;
@@ -161,9 +162,13 @@ Json to_json(const DispatchInfo& dispatch) {
                         {"access", b.access == Access::read ? "read" : "read_write"},
                         {"bytes", b.bytes}});
   }
-  return {{"node", dispatch.node},           {"op", dispatch.op},
-          {"kernel", dispatch.kernel},       {"grid", dispatch.grid},
-          {"workgroup", dispatch.workgroup}, {"bindings", std::move(bindings)}};
+  return {{"node", dispatch.node},
+          {"op", dispatch.op},
+          {"kernel", dispatch.kernel},
+          {"grid", dispatch.grid},
+          {"first_group", dispatch.first_group},
+          {"workgroup", dispatch.workgroup},
+          {"bindings", std::move(bindings)}};
 }
 
 Json to_json(const ChoiceInfo& choice) {

@@ -119,6 +119,13 @@ Result<Json> Json::parse(std::string_view text) {
   return fail(ErrorCode::invalid_argument, "is no JSON");
 }
 
+std::optional<double> Json::number() const {
+  if (const auto* number = as<double>()) return *number;
+  if (const auto* count = as<std::uint64_t>()) return static_cast<double>(*count);
+  if (const auto* below = as<std::int64_t>()) return static_cast<double>(*below);
+  return std::nullopt;
+}
+
 const Json* Json::find(std::string_view name) const {
   const auto* members = as<Object>();
   if (members == nullptr) return nullptr;

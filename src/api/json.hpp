@@ -5,6 +5,7 @@
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <ranges>
 #include <string>
 #include <string_view>
@@ -50,6 +51,8 @@ class Json {
   const T* as() const {
     return std::get_if<T>(&value_);
   }
+  /// Any number, whatever its type.
+  std::optional<double> number() const;
   bool is_null() const { return as<Null>() != nullptr; }
   /// An object's member, or null.
   const Json* find(std::string_view name) const;

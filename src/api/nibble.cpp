@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "api/clock.hpp"
 #include "api/kept_constants.hpp"
 #include "api/load_blob.hpp"
 #include "api/profile_json.hpp"
@@ -38,9 +39,12 @@ DeviceInfo info_of(std::size_t index, std::size_t number, const DeviceProfile& p
 Status load_graph(const Device& device, Graph graph, MethodSignature signature, ConstantSource& source,
                   const LoadOptions& options, ModelImpl& model) {
   const auto& gpu = Internals::of(device)->gpu;
+  FingerprintSource marked(graph, source);
   TRY_ASSIGN(auto plan, Plan::make(std::move(graph), gpu->profile(), options, ops::registry()));
   model.boundary = std::make_shared<const Boundary>(std::move(signature), plan);
-  TRY_ASSIGN(model.resources, gpu::ModelResources::make(gpu, std::move(plan), source, options.on_progress));
+  TRY_ASSIGN(model.resources, gpu::ModelResources::make(gpu, std::move(plan), marked, options.on_progress));
+  model.fingerprint = marked.get();
+  TRY_ASSIGN(model.constants, KeptConstants::make(source, model.resources->plan()->layout()));
   return {};
 }
 
@@ -86,6 +90,7 @@ std::size_t Device::compiled_pipelines() const { return gpu::is_forked() ? 0 : i
 Result<Model> Model::load(const Device& device, const std::string& path, const LoadOptions& options) {
   return guarded([&]() -> Result<Model> {
     TRY(gpu::check_process());
+    const double start = now_ms();
     TRY_ASSIGN(const File file, File::open(path));
     TRY_ASSIGN(auto program, read_program(file, options.method));
     FileConstants constants(file, program.graph.constants);
@@ -93,7 +98,8 @@ Result<Model> Model::load(const Device& device, const std::string& path, const L
     auto model = gpu::make_kept<ModelImpl>();
     model->constant_methods = std::move(program.constant_methods);
     TRY(load_graph(device, std::move(program.graph), std::move(program.signature), constants, options, *model));
-    TRY_ASSIGN(model->constants, KeptConstants::make(constants, model->resources->plan()->layout()));
+    model->load_start_ms = start;
+    model->load_end_ms = now_ms();
     return Internals::make<Model>(std::move(model));
   });
 }
@@ -111,14 +117,14 @@ Result<Loaded> load_blob(const Device& device, std::span<const std::byte> blob, 
     auto model = gpu::make_kept<ModelImpl>();
     auto signature = signature_of(graph);
     TRY(load_graph(device, std::move(graph), std::move(signature), *source, options, *model));
-    TRY_ASSIGN(auto session, SessionImpl::make(model, *source));
+    TRY_ASSIGN(auto session, SessionImpl::make(model));
     return Loaded{Internals::make<Model>(std::move(model)), Internals::make<Session>(std::move(session))};
   });
 }
 
 Result<Session> Model::session() const {
   return guarded([&]() -> Result<Session> {
-    TRY_ASSIGN(auto session, SessionImpl::make(impl_, *impl_->constants));
+    TRY_ASSIGN(auto session, SessionImpl::make(impl_));
     return Internals::make<Session>(std::move(session));
   });
 }
@@ -145,6 +151,12 @@ std::int64_t Session::output_int(std::size_t output) const { return impl_->outpu
 Status Session::execute(std::span<const HostOutput> outputs) {
   return guarded([&] { return impl_->execute(outputs); });
 }
+Status Session::submit(std::span<const HostOutput> outputs) {
+  return guarded([&] { return impl_->submit(outputs); });
+}
+Status Session::wait() {
+  return guarded([&] { return impl_->wait(); });
+}
 Result<std::vector<DispatchTime>> Session::profile(std::span<const HostOutput> outputs) {
   return guarded([&] { return impl_->profile(outputs); });
 }
@@ -154,6 +166,25 @@ Result<std::vector<StateInfo>> Session::states() const {
     TRY(gpu::check_process());
     return impl_->states();
   });
+}
+
+Status Session::rewind(std::int64_t rows) {
+  return guarded([&] { return impl_->rewind(rows); });
+}
+Status Session::reset() {
+  return guarded([&] { return impl_->reset(); });
+}
+Result<Session> Session::fork() {
+  return guarded([&]() -> Result<Session> {
+    TRY_ASSIGN(auto forked, impl_->fork());
+    return Internals::make<Session>(std::move(forked));
+  });
+}
+Status Session::save(const std::string& path) {
+  return guarded([&] { return impl_->save(path); });
+}
+Status Session::restore(const std::string& path) {
+  return guarded([&] { return impl_->restore(path); });
 }
 
 void set_stop_check(bool (*check)()) noexcept { gpu::set_stop_check(check); }

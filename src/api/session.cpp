@@ -3,17 +3,24 @@
 #include <algorithm>
 #include <cstring>
 
-#include "api/states.hpp"
+#include "api/describe.hpp"
 #include "graph/guarded.hpp"
 
 namespace nibble {
 
-Result<std::shared_ptr<SessionImpl>> SessionImpl::make(std::shared_ptr<const ModelImpl> model, ConstantSource& source) {
+Result<std::shared_ptr<SessionImpl>> SessionImpl::make(std::shared_ptr<const ModelImpl> model) {
   TRY(gpu::check_process());
+  TRY_ASSIGN(auto executor, gpu::Executor::make(model->resources, model->boundary, *model->constants));
+  return adopt(std::move(model), std::move(executor));
+}
+
+std::shared_ptr<SessionImpl> SessionImpl::adopt(std::shared_ptr<const ModelImpl> model,
+                                                std::unique_ptr<gpu::Executor> executor) {
   auto self = gpu::make_kept<SessionImpl>();
   self->model = std::move(model);
-  TRY_ASSIGN(self->executor, gpu::Executor::make(self->model->resources, self->model->boundary, source));
+  self->executor = std::move(executor);
   self->graph_outputs_.resize(self->model->resources->plan()->layout().outputs.size());
+  self->outputs_.resize(self->signature().outputs.size());
   self->kept_.resize(self->signature().inputs.size());
   return self;
 }
@@ -74,13 +81,28 @@ std::int64_t SessionImpl::output_int(std::size_t output) const {
 
 Status SessionImpl::execute(std::span<const HostOutput> outputs) {
   TRY_ASSIGN(const auto turn, take_turn());
-  return finish(outputs);
+  TRY(hand_over(outputs));
+  return finish();
 }
 
-Status SessionImpl::finish(std::span<const HostOutput> outputs) {
+Status SessionImpl::submit(std::span<const HostOutput> outputs) {
+  TRY_ASSIGN(const auto turn, take_turn());
+  return hand_over(outputs);
+}
+
+Status SessionImpl::wait() {
+  TRY_ASSIGN(const auto turn, take_turn());
+  return finish();
+}
+
+Status SessionImpl::hand_over(std::span<const HostOutput> outputs) {
   TRY(take_outputs(outputs));
-  TRY(executor->execute(graph_outputs_));
-  finish_outputs(outputs);
+  return executor->submit(graph_outputs_);
+}
+
+Status SessionImpl::finish() {
+  TRY(executor->wait(graph_outputs_));
+  finish_outputs();
   return {};
 }
 
@@ -88,7 +110,7 @@ Result<std::vector<DispatchTime>> SessionImpl::profile(std::span<const HostOutpu
   TRY_ASSIGN(const auto turn, take_turn());
   TRY(take_outputs(outputs));
   TRY_ASSIGN(auto times, executor->profile(graph_outputs_));
-  finish_outputs(outputs);
+  finish_outputs();
   return times;
 }
 
@@ -124,7 +146,8 @@ Result<std::vector<HostArray>> SessionImpl::run(std::span<const HostTensor> inpu
     }
     outputs.push_back({result.dtype, result.data.get(), result.bytes});
   }
-  TRY(finish(outputs));
+  TRY(hand_over(outputs));
+  TRY(finish());
   return results;
 }
 
@@ -151,13 +174,14 @@ Status SessionImpl::take_outputs(std::span<const HostOutput> outputs) {
     }
     TRY(model->boundary->check_output(i, outputs[i], output_shape(i), only));
   }
+  std::ranges::copy(outputs, outputs_.begin());
   return {};
 }
 
-void SessionImpl::finish_outputs(std::span<const HostOutput> outputs) const {
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
+void SessionImpl::finish_outputs() const {
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
     const auto& from = signature().output_sources[i];
-    const HostOutput& to = outputs[i];
+    const HostOutput& to = outputs_[i];
     if (to.data == nullptr) continue;
     if (signature().outputs[i].is_int) {
       const std::int64_t integer = output_int(i);
@@ -176,7 +200,7 @@ Result<std::vector<HostArray>> OwnSession::run(const std::shared_ptr<const Model
   const std::lock_guard lock(mutex_);
   TRY_ASSIGN(const auto turn, turns_.take());
   if (session_ == nullptr) {
-    TRY_ASSIGN(session_, SessionImpl::make(model, *model->constants));
+    TRY_ASSIGN(session_, SessionImpl::make(model));
     made_ = session_.get();
   }
   return session_->run(inputs);

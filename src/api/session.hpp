@@ -2,12 +2,15 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
 #include <thread>
 #include <vector>
 
+#include "api/fingerprint.hpp"
+#include "api/saved_state.hpp"
 #include "gpu/executor.hpp"
 #include "nibble/nibble.hpp"
 #include "plan/constant_source.hpp"
@@ -24,8 +27,10 @@ struct ModelImpl {
   std::shared_ptr<const gpu::ModelResources> resources;
   std::shared_ptr<const Boundary> boundary;
   std::vector<ConstantMethod> constant_methods;
-  /// What sessions begin with; null for those who bring their own, see load_blob().
-  std::unique_ptr<ConstantSource> constants;
+  std::unique_ptr<ConstantSource> constants;  ///< what sessions begin with
+  Fingerprint fingerprint;
+  double load_start_ms = 0;
+  double load_end_ms = 0;
 };
 
 /// Lets one call in at a time.
@@ -60,35 +65,48 @@ struct SessionImpl {
   std::shared_ptr<const ModelImpl> model;
   std::unique_ptr<gpu::Executor> executor;
 
-  static Result<std::shared_ptr<SessionImpl>> make(std::shared_ptr<const ModelImpl> model, ConstantSource& source);
+  static Result<std::shared_ptr<SessionImpl>> make(std::shared_ptr<const ModelImpl> model);
 
   Status set_inputs(std::span<const HostTensor> inputs);
   Shape output_shape(std::size_t output) const;
   std::int64_t output_int(std::size_t output) const;
+  Status submit(std::span<const HostOutput> outputs);
+  Status wait();
   Status execute(std::span<const HostOutput> outputs);
   Result<std::vector<DispatchTime>> profile(std::span<const HostOutput> outputs);
   std::vector<StateInfo> states() const;
+  Status rewind(std::int64_t rows);
+  Status reset();
+  Result<std::shared_ptr<SessionImpl>> fork();
+  /// `note`: bytes that restore() shows again.
+  Status save(const std::string& path, std::span<const std::byte> note = {});
+  /// `accept` sees what was saved, and may refuse it before anything changes.
+  Status restore(const std::string& path, const std::function<Status(const SavedState&)>& accept = {});
   Result<std::vector<HostArray>> run(std::span<const HostTensor> inputs);
 
  private:
-  /// The elements of an input that the method returns as an output, kept from set_inputs() to execute().
+  /// The elements of an input that the method returns as an output, kept from set_inputs() to wait().
   struct Kept {
     DType dtype = DType::f32;
     std::uint64_t bytes = 0;
     gpu::HostMemory memory;
   };
 
+  static std::shared_ptr<SessionImpl> adopt(std::shared_ptr<const ModelImpl> model,
+                                            std::unique_ptr<gpu::Executor> executor);
   const MethodSignature& signature() const { return model->boundary->signature(); }
   Status set(std::span<const HostTensor> inputs);
-  Status finish(std::span<const HostOutput> outputs);
+  Status hand_over(std::span<const HostOutput> outputs);
+  Status finish();
   Status keep_inputs(std::span<const HostTensor> inputs);
   Status take_outputs(std::span<const HostOutput> outputs);
-  void finish_outputs(std::span<const HostOutput> outputs) const;
+  void finish_outputs() const;
 
   /// Begins a call, or says that another thread is in one.
   Result<Turns::Turn> take_turn();
 
   Turns turns_;
+  std::vector<HostOutput> outputs_;  ///< the method's, of the call in flight
   std::vector<HostOutput> graph_outputs_;
   std::vector<Kept> kept_;  ///< per input; used only if an output returns it
 };

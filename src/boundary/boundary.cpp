@@ -57,6 +57,9 @@ Boundary::Boundary(MethodSignature signature, std::shared_ptr<const Plan> plan)
     labels_.push_back(fmt::format("input {}", i));
     if (const auto to = signature_.graph_inputs[i]; to >= 0) method_inputs_[static_cast<std::size_t>(to)] = i;
   }
+  const Graph& graph = plan_->graph();
+  const auto count = graph.outputs.size();
+  for (auto i = count - graph.added_outputs; i < count; ++i) add_output(signature_, graph, i);
 }
 
 void Boundary::name_input(std::size_t input, std::string_view name) { labels_[input] = fmt::format("input {}", name); }

@@ -43,6 +43,7 @@ struct TakenInput {
 /// Immutable once its inputs are named; shared by all sessions of a model.
 class Boundary {
  public:
+  /// Outputs that an option added to the graph come after the method's own.
   Boundary(MethodSignature signature, std::shared_ptr<const Plan> plan);
 
   const MethodSignature& signature() const { return signature_; }

@@ -28,6 +28,9 @@ struct MethodSignature {
   std::vector<OutputSource> output_sources;  ///< per output
 };
 
+/// Appends an output of the graph.
+void add_output(MethodSignature& signature, const Graph& graph, std::size_t output);
+
 /// For a graph that is called directly, without a method around it.
 MethodSignature signature_of(const Graph& graph);
 

@@ -1,5 +1,6 @@
 // The command line. Exit codes: 0, 1 for a failed run (one sentence on stderr), 2 for wrong usage, 130 after Ctrl-C.
 #include <CLI/CLI.hpp>
+#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -8,6 +9,7 @@
 #include <limits>
 #include <new>
 #include <stdexcept>
+#include <utility>
 
 #include "cli/commands.hpp"
 #include "cli/interrupt.hpp"
@@ -85,6 +87,7 @@ struct CommandLine {
     add_run();
     add_bench();
     add_ops();
+    add_python();
   }
 
  private:
@@ -150,6 +153,28 @@ struct CommandLine {
     auto* passes = command->add_flag("--passes", ops.passes, "The graph rewrites instead, for --without-pass");
     command->add_flag("--variants", ops.variants, "The kernels' variants instead, for --variant")->excludes(passes);
     command->callback([this] { chosen = [this] { return ops_command(ops); }; });
+  }
+
+  /// Commands of the Python package, whose script runs them before it comes here.
+  void add_python() {
+    constexpr std::array<std::pair<const char*, const char*>, 5> kInPython = {{
+        {"import", "Make a program of a GGUF file"},
+        {"generate", "Generate text with a language model, or chat"},
+        {"serve", "Serve models over HTTP, for clients of OpenAI's API"},
+        {"embed", "Turn the lines of texts into vectors"},
+        {"search", "Rank the lines of texts by how close they are to a question"},
+    }};
+    for (const auto& [name, text] : kInPython) {
+      auto* command = app.add_subcommand(name, text);
+      command->set_help_flag();
+      command->prefix_command();
+      command->callback([this, name] {
+        chosen = [name]() -> Status {
+          return fail(ErrorCode::unsupported,
+                      "'{}' is a command of Nibble's Python package: pip install nibble-runtime", name);
+        };
+      });
+    }
   }
 };
 

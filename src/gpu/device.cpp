@@ -30,7 +30,7 @@ OpenDevices& open_devices() {
 
 std::shared_ptr<Device> usable(const std::weak_ptr<Device>& weak) {
   auto device = weak.lock();
-  return device != nullptr && !device->lost() ? device : nullptr;
+  return device != nullptr && !device->has_failed() ? device : nullptr;
 }
 
 /// Engines report an error on the thread that made it.

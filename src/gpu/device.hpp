@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "gpu/fair_mutex.hpp"
 #include "gpu/pipelines.hpp"
 #include "plan/plan.hpp"
 
@@ -72,7 +73,7 @@ class Device {
 
   /// Held during encoding and submission and while buffers are made, but not while kernels are compiled or results are
   /// waited for.
-  mutable std::mutex mutex_;
+  mutable FairMutex mutex_;
   Pipelines pipelines_{*this};
 
   /// Protects what the callbacks write. They run on any thread that is in the engine, even while mutex_ is held.
@@ -109,7 +110,7 @@ class ErrorScope {
   void pop();
 
   Device& device_;
-  std::unique_lock<std::mutex> lock_;
+  std::unique_lock<FairMutex> lock_;
   std::size_t scopes_ = 0;
   Failure failure_;
 };

@@ -24,13 +24,19 @@ Executor::Executor(std::shared_ptr<const ModelResources> model, std::shared_ptr<
 
 Result<std::unique_ptr<Executor>> Executor::make(std::shared_ptr<const ModelResources> model,
                                                  std::shared_ptr<const Boundary> boundary, ConstantSource& source) {
+  TRY_ASSIGN(auto self, make_empty(std::move(model), std::move(boundary)));
+  TRY(upload(self->device_, source, self->initial_uploads(), self->buffers_.raw, kStatePace, nullptr));
+  return self;
+}
+
+Result<std::unique_ptr<Executor>> Executor::make_empty(std::shared_ptr<const ModelResources> model,
+                                                       std::shared_ptr<const Boundary> boundary) {
   std::unique_ptr<Executor> self(new Executor(std::move(model), std::move(boundary)));
   Device& device = self->device_;
   const Layout& layout = self->layout_;
   TRY_ASSIGN(self->buffers_, BufferSet::make(device, layout, [](BufferRole role) {
                return role != BufferRole::constant && role != BufferRole::loading;
              }));
-  TRY(upload(device, source, layout.uploads, self->buffers_.raw, kStatePace, nullptr));
   auto constants = self->model_->constants();
   for (std::size_t i = 0; i < constants.size(); ++i) {
     if (constants[i] != nullptr) self->buffers_.raw[i] = constants[i];
@@ -53,53 +59,54 @@ Status Executor::prepare() {
   return {};
 }
 
-Status Executor::execute(std::span<const HostOutput> outputs) { return run(outputs, nullptr); }
-
 Status Executor::check_ready() const {
-  if (ready_) return {};
+  TRY(check_idle());
+  if (stage_ == Stage::ready) return {};
   return fail(ErrorCode::invalid_argument, "the inputs must be set before every call, and setting them must succeed");
 }
 
-Status Executor::run(std::span<const HostOutput> outputs, Timer* timer) {
-  TRY(check_ready());
-  plan_reads(outputs);
-  ready_ = false;
-  submitted_ = 0;
-  auto status = device_.check();
-  if (status) status = submit_and_read(outputs, timer);
-  const bool is_cancelled = call_.end();
-  TRY(status);
-  if (is_cancelled) return cancelled();
-  for (std::size_t i = 0; i < state_rows_.size(); ++i) state_rows_[i] = stepper_.state_rows(i);
-  return {};
+Status Executor::check_idle() const {
+  if (stage_ != Stage::in_flight) return {};
+  return fail(ErrorCode::invalid_argument, "a call of this session is in flight: wait for it first");
 }
 
-Status Executor::submit_and_read(std::span<const HostOutput> outputs, Timer* timer) {
+Status Executor::submit(std::span<const HostOutput> outputs, const Timer* timer) {
+  TRY(check_ready());
+  plan_reads(outputs);
+  stage_ = Stage::idle;
+  submitted_ = 0;
+  flight_ = {};
+  auto status = device_.check();
+  if (status) status = submit_batches(timer);
+  if (status) {
+    stage_ = Stage::in_flight;
+  } else {
+    call_.end();
+  }
+  return status;
+}
+
+Status Executor::submit_batches(const Timer* timer) {
   const auto batches = stepper_.batches();
-  if (batches.empty() && reads_.empty()) return read_outputs(outputs, {});
+  read_bytes_ = 0;
+  if (batches.empty() && reads_.empty()) return {};
 
   TRY(prepare());
-  const std::uint64_t read_bytes = !reads_.empty() ? reads_end_ : can_fault_ ? kFaultWords * 4 : 0;
-  InFlight flight(device_);
+  read_bytes_ = !reads_.empty() ? reads_end_ : can_fault_ ? kFaultWords * 4 : 0;
   for (std::size_t i = 0; i < std::max<std::size_t>(batches.size(), 1); ++i) {
-    TRY(flight.make_room());
+    TRY(flight_.make_room(device_));
     // Asking may take longer than a small call, so nobody is asked before the GPU has much to do.
-    if (call_.is_cancelled() || (flight.submitted() >= 2 && is_stop_wanted())) {
-      TRY(flight.drain());
+    if (call_.is_cancelled() || (flight_.submitted() >= 2 && is_stop_wanted())) {
+      TRY(flight_.drain(device_));
       return cancelled();
     }
     TRY(check_process());  // whoever was asked may have forked
-    TRY(submit_batch(flight, batches.empty() ? 0 : batches[i], read_bytes, timer));
+    TRY(submit_batch(batches.empty() ? 0 : batches[i], timer));
   }
-  if (read_bytes == 0) return flight.drain();
-  TRY_ASSIGN(auto bytes, readback_.wait(device_, flight.last()));
-  const auto status = guarded([&] { return read_outputs(outputs, bytes); });
-  readback_.release(device_);
-  TRY(status);
-  return device_.check();
+  return {};
 }
 
-Status Executor::submit_batch(InFlight& flight, std::size_t end, std::uint64_t read_bytes, const Timer* timer) {
+Status Executor::submit_batch(std::size_t end, const Timer* timer) {
   const std::size_t begin = submitted_;
   const bool is_last = end == stepper_.dispatches().size();
   ErrorScope scope(device_, ErrorScope::Catch::validation);
@@ -114,11 +121,38 @@ Status Executor::submit_batch(InFlight& flight, std::size_t end, std::uint64_t r
     dispatcher_->forget();
     return status;
   }
-  flight.add(device_.submit(commands));
+  flight_.add(device_.submit(commands));
   submitted_ = end;
   fault_unread_ = can_fault_;
-  if (is_last && read_bytes != 0) readback_.request(device_, read_bytes);
+  if (is_last && read_bytes_ != 0) readback_.request(device_, read_bytes_);
   return scope.settle("submitting a call");
+}
+
+Status Executor::wait(std::span<const HostOutput> outputs) {
+  if (stage_ != Stage::in_flight) {
+    return fail(ErrorCode::invalid_argument, "no call of this session is in flight: submit one first");
+  }
+  stage_ = Stage::idle;
+  const auto status = read_back(outputs);
+  const bool is_cancelled = call_.end();
+  TRY(status);
+  if (is_cancelled) return cancelled();
+  for (std::size_t i = 0; i < state_rows_.size(); ++i) state_rows_[i] = stepper_.state_rows(i);
+  return {};
+}
+
+Status Executor::read_back(std::span<const HostOutput> outputs) {
+  if (flight_.submitted() == 0) return read_outputs(outputs, {});
+  if (read_bytes_ == 0) return flight_.drain(device_);
+  TRY_ASSIGN(auto bytes, readback_.wait(device_, flight_.last()));
+  const auto status = guarded([&] { return read_outputs(outputs, bytes); });
+  readback_.release(device_);
+  TRY(status);
+  return device_.check();
+}
+
+Executor::~Executor() {
+  if (stage_ == Stage::in_flight && flight_.submitted() != 0 && !device_.has_failed()) device_.wait(flight_.last());
 }
 
 std::unexpected<Error> Executor::cancelled() const {

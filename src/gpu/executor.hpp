@@ -1,6 +1,7 @@
 // The GPU side of one session: its own buffers, and its calls. It knows nothing about ops.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -36,33 +37,55 @@ class Executor {
                                                 std::shared_ptr<const Boundary> boundary, ConstantSource& source);
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
-  ~Executor() = default;
+  /// Waits for a call in flight, so that its memory is free afterwards.
+  ~Executor();
 
   const ModelResources& model() const { return *model_; }
   /// The live shapes and integers, after set_inputs().
   const Stepper& stepper() const { return stepper_; }
   /// How many rows of each of Layout::states are in use, after the last successful call.
   std::span<const std::int64_t> state_rows() const { return state_rows_; }
+  /// The next row is `rows`: those from there on are not in use any more. Where a state does not count by rows, only
+  /// the beginning is left to go back to, which takes `source` as in make().
+  Status rewind(std::int64_t rows, ConstantSource& source);
+  /// The state as it was when the session began.
+  Status reset(ConstantSource& source);
+  /// Another executor of the model, with the same state. It is copied on the device.
+  Result<std::unique_ptr<Executor>> fork() const;
+  /// What counts of the state, in bounded pieces, from the first of live_ranges() to the last.
+  Status read_state(const std::function<Status(std::span<const std::byte>)>& take) const;
+  /// The other way: `source` has the bytes of live_ranges(), one after the other, as constant 0.
+  Status write_state(std::span<const std::int64_t> rows, ConstantSource& source);
+  /// What counts of the state, with so many rows in use.
+  std::vector<StateRange> live_ranges(std::span<const std::int64_t> rows) const;
+
   /// A buffer of the layout, of the model or of this session. For benchmarks.
   WGPUBuffer buffer(BufferId id) const { return buffers_.raw[id]; }
 
-  /// Begins a call: checks and converts the method's inputs, plans it and uploads the data to the GPU.
+  /// Begins a call: checks and converts the method's inputs, plans it and uploads the data to the GPU. An error while a
+  /// call is in flight.
   Status set_inputs(std::span<const HostTensor> inputs);
   /// An input as set_inputs() accepted it.
   const TakenInput& taken(std::size_t input) const { return taken_[input]; }
   /// Requires inputs to be set again before the next call.
   void clear_inputs() {
-    ready_ = false;
+    stage_ = Stage::idle;
     call_.end();
   }
   /// The call that set_inputs() began fails, if it has not ended; from any thread.
   void cancel() noexcept { call_.cancel(); }
   /// An error if inputs are not set.
   Status check_ready() const;
-  /// Runs the program once on the inputs last set; the call may overwrite their buffers. `outputs` are the graph's,
-  /// already checked. Integer outputs are in the stepper.
-  Status execute(std::span<const HostOutput> outputs);
-  /// As execute(), with GPU times; needs timestamp queries.
+  /// An error if a call is in flight.
+  Status check_idle() const;
+  /// An error then, or if the state is incomplete.
+  Status check_settled() const;
+  /// Hands the call to the GPU; it may overwrite the inputs' buffers. `outputs` are the graph's, already checked. When
+  /// this returns, two submissions at most are not done.
+  Status submit(std::span<const HostOutput> outputs) { return submit(outputs, nullptr); }
+  /// Waits for the call that submit() handed over, and writes the same `outputs`. Integer outputs are in the stepper.
+  Status wait(std::span<const HostOutput> outputs);
+  /// Both, with GPU times; needs timestamp queries.
   Result<std::vector<DispatchTime>> profile(std::span<const HostOutput> outputs);
 
  private:
@@ -80,17 +103,26 @@ class Executor {
   };
 
   Executor(std::shared_ptr<const ModelResources> model, std::shared_ptr<const Boundary> boundary);
+  /// Its state is zero.
+  static Result<std::unique_ptr<Executor>> make_empty(std::shared_ptr<const ModelResources> model,
+                                                      std::shared_ptr<const Boundary> boundary);
 
+  /// What the program says about the state's beginning.
+  std::vector<Upload> initial_uploads() const;
+  /// Replaces all state. If it fails, the state is incomplete.
+  Status fill_state(std::span<const Upload> uploads, ConstantSource& source);
+  Status clear_state();
   Status take_inputs(std::span<const HostTensor> inputs);
   Status take_data(std::size_t input, const HostTensor& tensor);
   Status write_inputs();
 
   void plan_reads(std::span<const HostOutput> outputs);
   Status prepare();
-  Status run(std::span<const HostOutput> outputs, Timer* timer);
-  Status submit_and_read(std::span<const HostOutput> outputs, Timer* timer);
+  Status submit(std::span<const HostOutput> outputs, const Timer* timer);
+  Status submit_batches(const Timer* timer);
   /// The call's next batch; the last one with what is read back.
-  Status submit_batch(InFlight& flight, std::size_t end, std::uint64_t read_bytes, const Timer* timer);
+  Status submit_batch(std::size_t end, const Timer* timer);
+  Status read_back(std::span<const HostOutput> outputs);
   std::unexpected<Error> cancelled() const;
   void encode_reads(WGPUCommandEncoder encoder);
   Status read_outputs(std::span<const HostOutput> outputs, std::span<const std::byte> bytes);
@@ -104,6 +136,7 @@ class Executor {
   std::optional<Dispatcher> dispatcher_;
   Readback readback_;
   CallState call_;
+  InFlight flight_;
   std::size_t submitted_ = 0;           ///< dispatches of the call
   std::uint64_t prepared_version_ = 0;  ///< the stepper's, for which the dispatcher is prepared
   bool can_fault_ = false;              ///< some dispatch of the call may report a fault
@@ -112,10 +145,17 @@ class Executor {
   std::vector<TakenInput> taken_;         ///< per input of the method
   std::vector<HostMemory> converted_;     ///< per input of the graph
   std::vector<std::int64_t> state_rows_;  ///< after the last call that succeeded
+  bool is_incomplete_ = false;            ///< replacing the state failed midway
   std::vector<Write> writes_;
   std::vector<Read> reads_;
-  std::uint64_t reads_end_ = 0;  ///< in the readback buffer
-  bool ready_ = false;
+  std::uint64_t reads_end_ = 0;   ///< in the readback buffer
+  std::uint64_t read_bytes_ = 0;  ///< that the call reads back: outputs, or the fault alone, or nothing
+  enum class Stage : std::uint8_t {
+    idle,
+    ready,      ///< inputs are set
+    in_flight,  ///< between submit() and wait()
+  };
+  Stage stage_ = Stage::idle;
   /// A call was submitted that may have reported a fault, and nobody saw that there is none: clear it before the next.
   bool fault_unread_ = false;
 };

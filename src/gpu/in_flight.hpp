@@ -10,25 +10,22 @@ namespace nibble::gpu {
 /// What the GPU still works on: two submissions at most, so that it never idles, and what was submitted ends soon.
 class InFlight {
  public:
-  explicit InFlight(Device& device) : device_(device) {}
-
   /// Waits until there is room for one more.
-  Status make_room() {
+  Status make_room(Device& device) {
     if (count_ < all_.size()) return {};
-    device_.wait(all_[count_ % all_.size()]);
-    return device_.check();
+    device.wait(all_[count_ % all_.size()]);
+    return device.check();
   }
   void add(Submission submission) { all_[count_++ % all_.size()] = submission; }
   std::size_t submitted() const { return count_; }  ///< in all
   Submission last() const { return all_[(count_ - 1) % all_.size()]; }
   /// Waits for all of them.
-  Status drain() {
-    if (count_ != 0) device_.wait(last());
-    return device_.check();
+  Status drain(Device& device) const {
+    if (count_ != 0) device.wait(last());
+    return device.check();
   }
 
  private:
-  Device& device_;
   std::array<Submission, 2> all_{};
   std::size_t count_ = 0;
 };

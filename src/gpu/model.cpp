@@ -64,10 +64,10 @@ Status ModelResources::prepare(std::span<const Dispatch> dispatches, std::span<c
   TRY(dispatcher.prepare(order, params));
   std::vector<std::uint32_t> ends;
   cut_batches(order, plan_->layout().batch_work, ends);
-  InFlight flight(*device_);
+  InFlight flight;
   std::size_t begin = 0;
   for (const auto end : ends) {
-    TRY(flight.make_room());
+    TRY(flight.make_room(*device_));
     TRY(check_stop_of_load());
     ErrorScope scope(*device_, ErrorScope::Catch::validation);
     const CommandEncoder encoder = device_->make_encoder();
@@ -78,7 +78,7 @@ Status ModelResources::prepare(std::span<const Dispatch> dispatches, std::span<c
     TRY(scope.settle("submitting what is computed at load"));
     begin = end;
   }
-  return flight.drain();
+  return flight.drain(*device_);
 }
 
 }  // namespace nibble::gpu

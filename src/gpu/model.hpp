@@ -6,6 +6,7 @@
 
 #include "gpu/device.hpp"
 #include "gpu/uploader.hpp"
+#include "plan/live_rows.hpp"
 #include "plan/stepper.hpp"
 
 namespace nibble::gpu {
@@ -33,16 +34,19 @@ class ModelResources {
   const std::shared_ptr<const Plan>& plan() const { return plan_; }
   std::span<const WGPUBuffer> constants() const { return constants_.raw; }
   std::span<const std::shared_ptr<const Pipeline>> pipelines() const { return pipelines_; }
+  /// Per state: see counts_by_rows().
+  std::span<const std::uint8_t> by_rows() const { return by_rows_; }
 
  private:
   ModelResources(std::shared_ptr<Device> device, std::shared_ptr<const Plan> plan)
-      : device_(std::move(device)), plan_(std::move(plan)) {}
+      : device_(std::move(device)), plan_(std::move(plan)), by_rows_(counts_by_rows(*plan_)) {}
 
   /// Runs what is computed from constants, once. `buffers` holds those that only this needs, too.
   Status prepare(std::span<const Dispatch> dispatches, std::span<const WGPUBuffer> buffers);
 
   std::shared_ptr<Device> device_;
   std::shared_ptr<const Plan> plan_;
+  std::vector<std::uint8_t> by_rows_;
   BufferSet constants_;
   std::vector<std::shared_ptr<const Pipeline>> pipelines_;
 };

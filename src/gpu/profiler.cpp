@@ -44,12 +44,14 @@ Result<std::vector<DispatchTime>> Executor::profile(std::span<const HostOutput> 
   }
   const auto dispatches = stepper_.dispatches();
   if (dispatches.empty()) {
-    TRY(run(outputs, nullptr));
+    TRY(submit(outputs, nullptr));
+    TRY(wait(outputs));
     return {};
   }
   Timer timer;
   TRY(timer.make(device_, dispatches.size()));
-  TRY(run(outputs, &timer));
+  TRY(submit(outputs, &timer));
+  TRY(wait(outputs));
   {
     ErrorScope scope(device_, ErrorScope::Catch::validation);
     timer.readback.request(device_, std::uint64_t{timer.queries} * 8);

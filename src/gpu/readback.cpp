@@ -42,6 +42,7 @@ Result<std::span<const std::byte>> Readback::wait(Device& device, Submission sub
     TRY(device.check());
     return fail(ErrorCode::gpu, "reading {} bytes back from {} failed", bytes_, device.profile().name);
   }
+  TRY(device.check());  // wgpu-native aborts where a buffer of a lost device is looked at
   const auto* bytes = static_cast<const std::byte*>(device.call().BufferGetConstMappedRange(buffer_.get(), 0, bytes_));
   if (bytes == nullptr) {
     release(device);

@@ -42,11 +42,15 @@ Result<std::byte*> HostMemory::take(std::uint64_t bytes) {
 }
 
 Status Executor::set_inputs(std::span<const HostTensor> inputs) {
-  ready_ = false;
+  TRY(check_settled());
+  stage_ = Stage::idle;
   call_.begin();
   auto status = take_inputs(inputs);
-  ready_ = status.has_value();
-  if (!ready_) call_.end();
+  if (status) {
+    stage_ = Stage::ready;
+  } else {
+    call_.end();
+  }
   return status;
 }
 

@@ -92,8 +92,10 @@ struct Graph {
   std::vector<Value> values;
   std::vector<Node> nodes;
   std::vector<Constant> constants;
-  std::vector<ValueId> inputs;   ///< tensors and SymInts
-  std::vector<ValueId> outputs;  ///< tensors and SymInts
+  std::vector<ValueId> inputs;    ///< tensors and SymInts
+  std::vector<ValueId> outputs;   ///< tensors and SymInts
+  std::size_t added_outputs = 0;  ///< how many of the last ones an option added to the program's own
+  std::size_t candidates_of = 0;  ///< the output whose largest elements these are
 
   const TensorValue* tensor(ValueId id) const { return std::get_if<TensorValue>(&values[id]); }
   TensorValue* tensor(ValueId id) { return std::get_if<TensorValue>(&values[id]); }

@@ -55,7 +55,7 @@ Status bind_signatures(Graph& graph, const FindSignature& find) {
   }
   if (!missing.empty()) {
     return fail(ErrorCode::unsupported, "the program uses {} that Nibble does not have: {}",
-                missing.size() == 1 ? "an operator" : "operators", fmt::join(missing, ", "));
+                missing.size() == 1 ? "an operator" : "operators", joined(missing));
   }
   for (const auto& node : graph.nodes) {
     if (node.args.size() != node.signature->count) {

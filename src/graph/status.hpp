@@ -20,6 +20,19 @@ template <class... Args>
   return vfail(code, text, fmt::make_format_args(args...));
 }
 
+/// "a, b, c". The same of {fmt} takes formats for the items too, which is more than the web's package has room for.
+template <class Items>
+[[nodiscard]] std::string joined(const Items& items) {
+  std::string text;
+  for (const auto& item : items) text += fmt::format("{}{}", text.empty() ? "" : ", ", item);
+  return text;
+}
+
+/// What is written in a field without a format.
+struct PlainField {
+  static constexpr auto parse(fmt::format_parse_context& ctx) { return ctx.begin(); }
+};
+
 }  // namespace nibble
 
 #define NIBBLE_CAT_(a, b) a##b
@@ -40,15 +53,15 @@ template <class... Args>
   target = std::move(*NIBBLE_CAT(try_result_, __LINE__))
 
 template <>
-struct fmt::formatter<nibble::DType> : fmt::formatter<std::string_view> {
+struct fmt::formatter<nibble::DType> : nibble::PlainField {
   auto format(nibble::DType d, fmt::format_context& ctx) const {
-    return fmt::formatter<std::string_view>::format(nibble::to_string(d), ctx);
+    return fmt::format_to(ctx.out(), "{}", nibble::to_string(d));
   }
 };
 
 template <>
-struct fmt::formatter<nibble::Shape> : fmt::formatter<std::string_view> {
+struct fmt::formatter<nibble::Shape> : nibble::PlainField {
   auto format(const nibble::Shape& s, fmt::format_context& ctx) const {
-    return fmt::formatter<std::string_view>::format(nibble::to_string(s), ctx);
+    return fmt::format_to(ctx.out(), "{}", nibble::to_string(s));
   }
 };

@@ -50,7 +50,7 @@ std::size_t size_of(DType dtype) noexcept {
   return 0;
 }
 
-std::string to_string(const Shape& shape) { return fmt::format("[{}]", fmt::join(shape.begin(), shape.end(), ", ")); }
+std::string to_string(const Shape& shape) { return "[" + joined(shape) + "]"; }
 
 std::string_view kind_name(const Value& value) {
   static constexpr std::string_view kNames[] = {"Null",       "Int",      "Double",    "Bool",   "Tensor", "IntList",

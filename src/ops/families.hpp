@@ -8,6 +8,7 @@ namespace nibble::ops {
 extern const Family kAttention;
 extern const Family kBinary;
 extern const Family kCache;
+extern const Family kCandidates;
 extern const Family kCat;
 extern const Family kChannelNorm;
 extern const Family kChooseQparams;

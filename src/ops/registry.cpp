@@ -11,7 +11,7 @@ Registry registry() {
       kEmbedding, kLinearQ4,    kMatmul,   kConvolution, kConvolutionI8, kBinary,        kUnary,  kCompare,
       kConvert,   kFill,        kReduce,   kSoftmax,     kNorm,          kView,          kMove,   kCat,
       kPad,       kIndex,       kRotary,   kCache,       kAttention,     kChooseQparams, kSymInt, kPools,
-      kResample,  kChannelNorm, kQuantize, kLinearQ8,    kTraining,
+      kResample,  kChannelNorm, kQuantize, kLinearQ8,    kTraining,      kCandidates,
   };
   return kFamilies;
 }

@@ -184,8 +184,6 @@ inline constexpr bool is_optional<std::optional<T>> = true;
 }  // namespace nibble
 
 template <>
-struct fmt::formatter<nibble::LiveInt> : fmt::formatter<std::int64_t> {
-  auto format(nibble::LiveInt i, fmt::format_context& ctx) const {
-    return fmt::formatter<std::int64_t>::format(i.value, ctx);
-  }
+struct fmt::formatter<nibble::LiveInt> : nibble::PlainField {
+  auto format(nibble::LiveInt i, fmt::format_context& ctx) const { return fmt::format_to(ctx.out(), "{}", i.value); }
 };

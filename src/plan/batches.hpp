@@ -16,7 +16,7 @@ std::uint64_t work_of(const Kernel& kernel);
 std::uint64_t default_batch_work(const DeviceProfile& profile);
 
 /// Cuts a list of dispatches in their order: `ends` gets the end of each batch. A batch has `most` work at most, or
-/// else one dispatch.
+/// else one dispatch, which pieces.hpp could not cut further.
 void cut_batches(std::span<const Dispatch* const> dispatches, std::uint64_t most, std::vector<std::uint32_t>& ends);
 
 }  // namespace nibble

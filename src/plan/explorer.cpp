@@ -1,11 +1,17 @@
 #include "plan/explorer.hpp"
 
 #include <algorithm>
+#include <limits>
+#include <numeric>
 
-#include "plan/grid.hpp"
+#include "plan/batches.hpp"
+#include "plan/pieces.hpp"
 
 namespace nibble {
 namespace {
+
+/// What pieces may add to the dispatches of a call: parameters of 16 MiB, and hours of work.
+constexpr std::uint64_t kMostSpare = 65536;
 
 /// Enumerates all combinations of variants, like an odometer. A choice that a node makes more than once counts as one
 /// digit, because its kernels do not depend on each other.
@@ -36,14 +42,22 @@ class Combinations {
   std::vector<Digit> digits_;
 };
 
+/// What is known at load of a node's inputs.
+enum class Known : std::uint8_t {
+  shapes,   ///< no call has others
+  bounds,   ///< no call has larger shapes
+  nothing,  ///< depends on the caller's integers
+};
+
 /// Records what one lowering of a node needs.
 class Probe final : public Sink {
  public:
-  Probe(PlanParts& parts, Combinations& combinations, std::uint32_t node, bool is_fixed)
-      : parts_(parts), combinations_(combinations), node_(node), is_fixed_(is_fixed) {}
+  Probe(PlanParts& parts, Combinations& combinations, std::uint32_t node, Known known)
+      : parts_(parts), combinations_(combinations), node_(node), known_(known) {}
 
   std::uint64_t scratch_bytes = 0;
   std::uint32_t dispatches = 0;
+  std::uint32_t spare = 0;  ///< dispatches more, if those with much work are cut into pieces
   std::vector<std::pair<std::size_t, IndexCheck>> checks;
   std::vector<std::pair<ValueId, std::int32_t>> row_axes;
 
@@ -66,6 +80,7 @@ class Probe final : public Sink {
     for (const auto& desc : parts_.pipelines.descs().subspan(known)) {
       TRY(parts_.ledger.host.pay(sizeof(PipelineDesc) + desc.wgsl.size()));
     }
+    spare += pieces_of(kernel) - 1;
     return {};
   }
 
@@ -102,7 +117,7 @@ class Probe final : public Sink {
     TRY(check_bindings(kernel));
     // Fails if a dispatch is too large for a grid; this shows at the largest shapes.
     TRY(grid_for(kernel.threads, kernel.workgroup, parts_.profile.limits));
-    if (is_fixed_) return kernel.threads == 0 ? Status{} : intern(kernel, kernel.threads);
+    if (known_ == Known::shapes) return kernel.threads == 0 ? Status{} : intern(kernel, kernel.threads);
     TRY(intern(kernel, 1));
     return intern(kernel, std::max(kernel.threads, largest_binding(kernel)));
   }
@@ -110,6 +125,24 @@ class Probe final : public Sink {
   Status intern(const Kernel& kernel, std::uint64_t threads) {
     TRY_ASSIGN(const auto workgroup, workgroup_for(kernel, threads, parts_.profile));
     return parts_.pipelines.intern(kernel, workgroup, parts_.profile, name());
+  }
+
+  /// Of the kernel in a call with the most work.
+  std::uint32_t pieces_of(const Kernel& kernel) const {
+    const auto most = parts_.layout.batch_work;
+    auto work = work_of(kernel);
+    if (known_ == Known::nothing) {
+      // Without loops, a thread has four bytes at least.
+      const Size least = Size(largest_binding(kernel)).div_up(4) * kernel.bind.size();
+      if (!kernel.most_work.valid() || !least.valid()) return Pieces::kMost;
+      work = std::max({work, kernel.most_work.unchecked(), least.unchecked()});
+      return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(work / most + 1, 1, Pieces::kMost));
+    }
+    if (work <= most) return 1;
+    const auto& limits = parts_.profile.limits;
+    const auto workgroup = workgroup_for(kernel, kernel.threads, parts_.profile);
+    const auto grid = grid_for(kernel.threads, workgroup.value_or(kernel.workgroup), limits);
+    return grid ? Pieces(kernel.threads, *grid, work, most, Pieces::kMost, limits).count() : 1;
   }
 
   /// No kernel has more threads than its largest buffer has bytes.
@@ -139,7 +172,7 @@ class Probe final : public Sink {
   PlanParts& parts_;
   Combinations& combinations_;
   std::uint32_t node_;
-  bool is_fixed_;
+  Known known_;
   std::uint32_t sites_ = 0;
 };
 
@@ -148,6 +181,7 @@ class Explorer {
   explicit Explorer(PlanParts& parts) : parts_(parts), live_(parts.graph), unknown_(parts.graph.values.size()) {
     const Graph& g = parts_.graph;
     needs_.scratch_bytes.resize(g.nodes.size());
+    parts_.spare.assign(g.nodes.size(), 0);
     parts_.fixed.assign(g.values.size(), 0);
     for (ValueId v = 0; v < g.values.size(); ++v) {
       const auto* t = g.tensor(v);
@@ -164,6 +198,7 @@ class Explorer {
       refusals->add(std::move(status).error());
       forget(n, true);
     }
+    TRY(plan_pieces());
     return std::move(needs_);
   }
 
@@ -177,15 +212,30 @@ class Explorer {
     for (auto v : parts_.operands[n].outputs) {
       if (is_fixed && parts_.rewritten[v] == 0) parts_.fixed[v] = 1;
     }
-    auto status = lower(n, is_fixed);
+    auto status = lower(n, is_unknown || reads_data ? Known::nothing : is_fixed ? Known::shapes : Known::bounds);
     bool is_guess = false;
     if (!status && is_unknown && status.error().code != ErrorCode::unsupported) {
       is_guess = true;
       status = lower_with_guesses(n, std::move(status).error());
     }
     TRY(std::move(status));
-    if (is_unknown || reads_data) forget(n, is_guess);
+    if (is_unknown || reads_data) {
+      forget(n, is_guess);
+    } else if (!is_fixed) {
+      take_bounds(n);
+    }
     return {};
+  }
+
+  /// The largest shapes need not give the largest result: of a slice from ten before the end up to the twentieth, ten
+  /// remain of twenty elements, and nine of twenty-one. Then what the program states is the largest.
+  void take_bounds(std::uint32_t n) {
+    for (auto v : parts_.operands[n].outputs) {
+      const auto* t = parts_.graph.tensor(v);
+      if (t == nullptr || live_.shapes[v] == t->shape) continue;
+      unknown_[v] = true;
+      live_.shapes[v] = t->shape;
+    }
   }
 
   /// Takes the largest shapes for what a node makes: it depends on the caller's data, or was only guessed.
@@ -201,16 +251,17 @@ class Explorer {
   }
 
   /// Lowers a node once for every combination of variants.
-  Status lower(std::uint32_t n, bool is_fixed) {
+  Status lower(std::uint32_t n, Known known) {
     const Planned planned{parts_.graph, parts_.profile, parts_.storage, parts_.ops, parts_.fixed};
     Combinations combinations;
     std::uint32_t dispatches = 0;
     bool is_first = true;
     do {
-      Probe probe(parts_, combinations, n, is_fixed);
+      Probe probe(parts_, combinations, n, known);
       TRY(Lowering(planned, live_, n, probe).run());
       needs_.scratch_bytes[n] = std::max(needs_.scratch_bytes[n], probe.scratch_bytes);
       dispatches = std::max(dispatches, probe.dispatches);
+      parts_.spare[n] = std::max(parts_.spare[n], probe.spare);
       if (std::exchange(is_first, false)) {
         std::ranges::move(probe.checks, std::back_inserter(needs_.checks));
         std::ranges::move(probe.row_axes, std::back_inserter(needs_.row_axes));
@@ -219,6 +270,22 @@ class Explorer {
     if (parts_.storage.at_load[n] != 0) return {};
     needs_.dispatches += dispatches;
     return parts_.ledger.dispatches.pay(dispatches);
+  }
+
+  /// Plans dispatches for pieces. Too many in all are no reason to refuse a program: all pieces are larger then.
+  Status plan_pieces() {
+    const std::uint64_t wanted = std::accumulate(parts_.spare.begin(), parts_.spare.end(), std::uint64_t{0});
+    const auto most = std::min(kMostSpare, parts_.ledger.dispatches.left());
+    const auto times = wanted <= most ? 1 : most == 0 ? wanted + 1 : Size(wanted).div_up(most).unchecked();
+    const Size work = Size(parts_.layout.batch_work) * times;
+    parts_.layout.piece_work = work.valid() ? work.unchecked() : std::numeric_limits<std::uint64_t>::max();
+    std::uint32_t planned = 0;
+    for (std::uint32_t n = 0; n < parts_.spare.size(); ++n) {
+      parts_.spare[n] = static_cast<std::uint32_t>(parts_.spare[n] / times);
+      if (parts_.storage.at_load[n] == 0) planned += parts_.spare[n];
+    }
+    needs_.dispatches += planned;
+    return parts_.ledger.dispatches.pay(planned);
   }
 
   /// SymInts from the caller's data, and shapes that depend on them, are unknown at load. The op may reject zero
@@ -244,7 +311,7 @@ class Explorer {
           ++attempts_;
           for (auto v : ints) live_.ints[v] = rest;
           if (!ints.empty()) live_.ints[ints.front()] = head;
-          found = lower(n, false).has_value();
+          found = lower(n, Known::nothing).has_value();
         }
         if (ints.size() < 2) break;
       }

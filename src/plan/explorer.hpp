@@ -14,9 +14,10 @@ struct Needs {
   std::vector<std::pair<ValueId, std::int32_t>> row_axes;  ///< of states
 };
 
-/// Fills in `parts.fixed`, `parts.pipelines` and `parts.choices`. The graph, the ops, the operands and the storage's
-/// entries must be set before. An op that fails at its largest shapes, or that this device cannot run, fails the plan;
-/// with `refusals`, it is noted there, and the shapes that the program states for its results are taken as they are.
+/// Fills in `parts.fixed`, `parts.pipelines`, `parts.choices`, `parts.spare` and the layout's `piece_work`. The graph,
+/// the ops, the operands, the storage's entries and the layout's `batch_work` must be set before. An op that fails at
+/// its largest shapes, or that this device cannot run, fails the plan; with `refusals`, it is noted there, and the
+/// shapes that the program states for its results are taken as they are.
 Result<Needs> explore(PlanParts& parts, Refusals* refusals = nullptr);
 
 }  // namespace nibble

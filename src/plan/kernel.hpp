@@ -89,15 +89,20 @@ struct SlotFill {
   }
 };
 
-/// The bytes of a parameter struct, which has the layout of the WGSL struct `Params`.
+/// The bytes of a WGSL struct `Params`: the first workgroup's number, which is 0 until the dispatch is cut into pieces,
+/// and those of a parameter struct, which has the layout of what follows.
 class Params {
  public:
+  using FirstGroup = std::uint32_t;
+
   Params() {}  // NOLINT(modernize-use-equals-default): that would set all bytes to zero, in every dispatch of a call
   template <class T>
     requires(!std::is_same_v<T, Params>)
-  Params(const T& params) : size_(sizeof(T)) {
-    static_assert(sizeof(T) <= kParamsStride && std::is_trivially_copyable_v<T>);
-    std::memcpy(bytes_.data(), &params, sizeof(T));
+  Params(const T& params) : size_(sizeof(FirstGroup) + sizeof(T)) {
+    static_assert(sizeof(FirstGroup) + sizeof(T) <= kParamsStride && std::is_trivially_copyable_v<T>);
+    constexpr FirstGroup kFirst = 0;
+    std::memcpy(bytes_.data(), &kFirst, sizeof(kFirst));
+    std::memcpy(bytes_.data() + sizeof(kFirst), &params, sizeof(T));
   }
 
   std::span<const std::byte> bytes() const { return std::span(bytes_).first(size_); }
@@ -133,6 +138,8 @@ struct Kernel {
   std::uint32_t workgroup = 64;
   /// Of all threads, if they go round loops: about how many vec4s they read or multiply. See batches.hpp.
   Size work = 0;
+  /// In any call, where this is more than at the largest shapes, because it depends on the caller's integers.
+  Size most_work = 0;
   bool whole_groups = false;  ///< the threads of a workgroup work together, so its size must not change
   Overrides overrides{};
   Slots slots{};

@@ -65,6 +65,7 @@ inline constexpr std::size_t kMaxBindings = 8;
 /// Room for one dispatch's parameters, and the stride of parameter blocks. 256 satisfies every uniform alignment.
 inline constexpr std::size_t kParamsStride = 256;
 
+/// A dispatch, or a piece of one.
 struct Dispatch {
   PipelineId pipeline = 0;
   std::uint32_t node = 0;  ///< index into the planned graph's nodes, for labels, profiles and faults
@@ -139,6 +140,7 @@ struct Layout {
   std::uint64_t staging_bytes = 0;   ///< room for all outputs at their largest shapes, and for a fault
   std::uint32_t max_dispatches = 0;  ///< upper bound on the dispatches of one call
   std::uint64_t batch_work = 0;      ///< of one submission; see batches.hpp
+  std::uint64_t piece_work = 0;      ///< a dispatch with more is cut into pieces; see pieces.hpp
 };
 
 }  // namespace nibble

@@ -20,6 +20,7 @@ class Account {
     return refuse();
   }
   std::uint64_t paid() const { return paid_.unchecked(); }
+  std::uint64_t left() const { return paid_.fits(most_) ? most_ - paid_.unchecked() : 0; }
 
  private:
   std::unexpected<Error> refuse() const;

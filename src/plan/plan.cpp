@@ -21,6 +21,7 @@ Status rewrite(Graph& graph, const Limits& limits, const Options& options, const
   split_filters(graph, context);
   TRY(run_passes(graph, context, options.without_passes));
   if (options.f16_cache) f16_caches(graph);
+  if (options.candidates != 0) TRY(add_candidates(graph, context, options.candidates));
   return {};
 }
 
@@ -162,15 +163,15 @@ class Planner {
     TRY(check_values());
     const auto& limits = parts_.profile.limits;
     TRY_ASSIGN(parts_.storage, analyze_storage(parts_.graph, parts_.operands, limits, options, parts_.ledger));
+    Layout& layout = parts_.layout;
+    layout.batch_work = options.max_batch_work != 0 ? options.max_batch_work : default_batch_work(parts_.profile);
     TRY_ASSIGN(auto needs, explore(parts_, refusals));
     parts_.storage.scratch_bytes = std::move(needs.scratch_bytes);
     TRY(assign_buffers(parts_.graph, parts_.operands, limits, parts_.storage, parts_.layout, parts_.ledger));
     lay_out_inputs(needs);
     TRY(lay_out_outputs());
     lay_out_states(needs);
-    Layout& layout = parts_.layout;
     layout.max_dispatches = needs.dispatches;
-    layout.batch_work = options.max_batch_work != 0 ? options.max_batch_work : default_batch_work(parts_.profile);
     TRY(pay_for_buffers());
     layout.pipelines.assign(parts_.pipelines.descs().begin(), parts_.pipelines.descs().end());
     layout.can_fault = std::ranges::any_of(layout.pipelines, &PipelineDesc::reports_faults);

@@ -33,6 +33,7 @@ struct PlanParts {
   std::vector<std::uint8_t> fixed;      ///< per value
   std::vector<std::uint8_t> rewritten;  ///< per value: several nodes, or the caller and a node, set its shape or number
   bool rewrites = false;                ///< some value is rewritten
+  std::vector<std::uint32_t> spare;     ///< per node: dispatches that are there for pieces of others
   std::vector<ChoiceMade> choices;
   Ledger ledger{Options()};
 };
@@ -73,6 +74,8 @@ class Plan {
   const PipelineTable& pipelines() const { return parts_.pipelines; }
   std::span<const Operands> operands() const { return parts_.operands; }
   std::span<const ChoiceMade> choices() const { return parts_.choices; }
+  /// Per node: how many dispatches more a call may take if it cuts some into pieces.
+  std::span<const std::uint32_t> spare_dispatches() const { return parts_.spare; }
   /// What the program takes of each limit.
   const Ledger& ledger() const { return parts_.ledger; }
   /// Some value has different shapes or numbers within a call, so every call lowers all nodes.

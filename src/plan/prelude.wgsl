@@ -2,14 +2,15 @@
 
 override WG: u32 = 64u;
 
-// The thread's number in a grid that may be folded into two or three dimensions.
+// The thread's number in a grid that may be folded into two or three dimensions, and cut into pieces: a dispatch is one
+// of them.
 fn thread_index(id: vec3<u32>, groups: vec3<u32>) -> u32 {
-  return id.x + WG * groups.x * (id.y + groups.y * id.z);
+  return id.x + WG * (params.first_group + groups.x * (id.y + groups.y * id.z));
 }
 
 // The workgroup's number in such a grid.
 fn group_index(id: vec3<u32>, groups: vec3<u32>) -> u32 {
-  return id.x + groups.x * (id.y + groups.y * id.z);
+  return params.first_group + id.x + groups.x * (id.y + groups.y * id.z);
 }
 
 fn report_fault(node: u32, position: u32, value: i32) {

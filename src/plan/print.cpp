@@ -13,6 +13,12 @@ std::uint32_t workgroup_of(const PipelineDesc& pipeline) {
   return found == pipeline.overrides.end() ? 0 : static_cast<std::uint32_t>(found->value);
 }
 
+std::uint32_t first_group_of(const Dispatch& dispatch) {
+  Params::FirstGroup first = 0;
+  std::memcpy(&first, dispatch.params.data(), sizeof(first));
+  return first;
+}
+
 }  // namespace
 
 std::string_view to_string(BufferRole role) noexcept {
@@ -49,6 +55,7 @@ std::vector<DispatchInfo> describe_dispatches(const Stepper& stepper) {
                       .op = plan.graph().nodes[d->node].op,
                       .kernel = pipeline.label,
                       .grid = d->grid,
+                      .first_group = first_group_of(*d),
                       .workgroup = workgroup_of(pipeline),
                       .bindings = {}};
     for (std::uint32_t i = 0; i < d->binding_count; ++i) {
@@ -89,9 +96,11 @@ std::vector<ChoiceInfo> describe_choices(const Stepper& stepper) {
 std::string print_dispatches(std::span<const DispatchInfo> dispatches) {
   std::string text;
   auto out = std::back_inserter(text);
-  for (std::size_t i = 0; i < dispatches.size(); ++i) {
+  for (std::size_t i = 0, next = 1; i < dispatches.size(); i = next++) {
     const auto& d = dispatches[i];
+    while (next < dispatches.size() && dispatches[next].first_group != 0) ++next;
     fmt::format_to(out, "dispatch {}: {} (node {})\n", i, d.op, d.node);
+    if (next > i + 1) fmt::format_to(out, "  in {} pieces, to dispatch {}\n", next - i, next - 1);
     fmt::format_to(out, "  kernel {}, grid {}, workgroup {}\n", d.kernel, fmt::join(d.grid, " x "), d.workgroup);
     for (std::size_t b = 0; b < d.bindings.size(); ++b) {
       const auto& binding = d.bindings[b];

@@ -13,7 +13,7 @@ std::string_view to_string(BufferRole role) noexcept;
 /// `512 B`, `1.5 KiB`, `31.2 MiB`
 std::string format_bytes(std::uint64_t bytes);
 
-/// One dispatch of a call, with names in place of ids.
+/// One dispatch of a call, or one piece of it, with names in place of ids.
 struct DispatchInfo {
   struct Binding {
     BufferId buffer = 0;
@@ -25,6 +25,7 @@ struct DispatchInfo {
   std::string op;
   std::string kernel;
   std::array<std::uint32_t, 3> grid{};
+  std::uint32_t first_group = 0;  ///< not 0: a piece, behind others of the same dispatch
   std::uint32_t workgroup = 0;
   std::vector<Binding> bindings;
 };
@@ -47,7 +48,7 @@ struct ChoiceInfo {
 /// What was chosen for the call that was last planned, and what other calls may choose.
 std::vector<ChoiceInfo> describe_choices(const Stepper& stepper);
 
-/// One paragraph per dispatch.
+/// One paragraph per dispatch, or for all pieces of it.
 std::string print_dispatches(std::span<const DispatchInfo> dispatches);
 
 /// Bytes of GPU memory, by use.

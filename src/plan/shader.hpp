@@ -5,7 +5,8 @@
 //   //! expression: SIGNATURE  a function whose body is the op's expression, such as apply(v: vec4<T>) -> vec4<T>
 //   //! needs: subgroups       features that the device must have
 //   //! module: NAME           a new module begins here
-// A generated prelude with the storage buffers comes first. Texts are only joined, never edited.
+// A generated prelude with the storage buffers comes first. Texts are only joined, never edited, but for this: the
+// build puts a first member into `struct Params`, which every kernel has, the number of the dispatch's first workgroup.
 #pragma once
 
 #include <cstdint>

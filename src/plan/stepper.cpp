@@ -6,13 +6,15 @@
 
 #include "plan/batches.hpp"
 #include "plan/grid.hpp"
+#include "plan/pieces.hpp"
 
 namespace nibble {
 
 /// Lowers a node for a call, with what was planned at load: it makes no pipeline and no buffer.
 class Stepper::Call final : public Sink {
  public:
-  Call(Stepper& stepper, std::uint32_t node) : stepper_(stepper), plan_(*stepper.plan_), node_(node) {
+  Call(Stepper& stepper, std::uint32_t node)
+      : stepper_(stepper), plan_(*stepper.plan_), node_(node), spare_(plan_.spare_dispatches()[node]) {
     step().dispatches.clear();
     step().faults.clear();
     step().choices.clear();
@@ -44,6 +46,8 @@ class Stepper::Call final : public Sink {
     const auto params = kernel.params.bytes();
     d.params_bytes = static_cast<std::uint32_t>(params.size());
     std::ranges::copy(params, d.params.begin());
+    if (d.work > plan_.layout().piece_work) [[unlikely]]
+      cut(kernel.threads, *grid);
     return {};
   }
 
@@ -64,6 +68,23 @@ class Stepper::Call final : public Sink {
  private:
   NodeStep& step() { return stepper_.nodes_[node_]; }
 
+  /// Cuts the last dispatch into pieces: as many as its work wants, but no more than were planned.
+  void cut(std::uint64_t threads, const Grid& grid) {
+    auto& dispatches = step().dispatches;
+    const std::size_t first = dispatches.size() - 1;
+    const Pieces pieces(threads, grid, dispatches[first].work, plan_.layout().piece_work, 1 + spare_,
+                        plan_.profile().limits);
+    spare_ -= pieces.count() - 1;
+    dispatches.resize(first + pieces.count(), dispatches[first]);
+    for (std::uint32_t i = 0; i < pieces.count(); ++i) {
+      const Piece piece = pieces[i];
+      Dispatch& d = dispatches[first + i];
+      d.grid = piece.grid;
+      d.work = piece.work;
+      std::memcpy(d.params.data(), &piece.first_group, sizeof(Params::FirstGroup));
+    }
+  }
+
   std::unexpected<Error> named(const Error& error) const {
     return fail(error.code, "{}: {}", plan_.graph().nodes[node_].name(), error.message);
   }
@@ -73,7 +94,7 @@ class Stepper::Call final : public Sink {
 
   Result<PipelineId> pipeline_of(const Kernel& kernel, std::uint32_t workgroup) {
     auto& before = step().pipelines;
-    const std::size_t i = step().dispatches.size();
+    const std::size_t i = kernels_++;
     if (i < before.size() && plan_.pipelines().matches(before[i], kernel, workgroup)) return before[i];
     const auto found = plan_.pipelines().find(kernel, workgroup);
     if (!found) return unplanned(fmt::format("the kernel {}", to_string(kernel)));
@@ -96,6 +117,8 @@ class Stepper::Call final : public Sink {
   Stepper& stepper_;
   const Plan& plan_;
   std::uint32_t node_;
+  std::uint32_t spare_;      ///< dispatches that pieces may still take
+  std::size_t kernels_ = 0;  ///< of this call, so far
 };
 
 Stepper::Stepper(std::shared_ptr<const Plan> plan)

@@ -59,7 +59,7 @@ class Stepper {
   struct NodeStep {
     std::vector<Dispatch> dispatches;
     std::size_t first = 0;              ///< its first dispatch's position in order_
-    std::vector<PipelineId> pipelines;  ///< of the node's dispatches in the last call: likely the same again
+    std::vector<PipelineId> pipelines;  ///< of the node's kernels in the last call: likely the same again
     std::vector<FaultSite> faults;
     std::vector<Chosen> choices;
   };

@@ -50,14 +50,14 @@ std::string names_of(std::span<const Choice* const> choices) {
   std::vector<std::string_view> names;
   names.reserve(choices.size());
   for (const auto* choice : choices) names.push_back(choice->name);
-  return fmt::format("{}", fmt::join(names, ", "));
+  return joined(names);
 }
 
 std::string names_of(std::span<const Variant> variants) {
   std::vector<std::string_view> names;
   names.reserve(variants.size());
   for (const auto& variant : variants) names.push_back(variant.name);
-  return fmt::format("{}", fmt::join(names, ", "));
+  return joined(names);
 }
 
 Result<std::pair<const Choice*, std::size_t>> look_up(std::string_view choice, std::string_view variant,

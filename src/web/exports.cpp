@@ -1,7 +1,11 @@
 #include "web/exports.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdarg>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -11,6 +15,25 @@
 /// What scripts/build_web.py calls snprintf. {fmt} alone asks for it, for floats in hexadecimal, which no message has;
 /// that of the C library is large.
 extern "C" int nibble_snprintf(char* /*out*/, std::size_t /*size*/, const char* /*text*/, ...) { return 0; }
+
+#ifdef _LIBCPP_VERSION
+/// The last words of the C++ library, such as that there is no memory. Its own function takes all of printf; these have
+/// no fields but %s.
+[[noreturn]] void std::__libcpp_verbose_abort(const char* text, ...) noexcept {
+  std::va_list words;
+  va_start(words, text);
+  const auto say = [](const char* some, std::size_t bytes) { (void)!::write(STDERR_FILENO, some, bytes); };
+  while (const auto* field = std::strstr(text, "%s")) {
+    say(text, static_cast<std::size_t>(field - text));
+    const auto* word = va_arg(words, const char*);
+    say(word, std::strlen(word));
+    text = field + 2;
+  }
+  say(text, std::strlen(text));
+  va_end(words);
+  std::abort();
+}
+#endif
 
 namespace nibble::web {
 namespace {
@@ -110,6 +133,10 @@ const wire::Layout* nibble_program_plan(const wire::Profile* profile, const wire
 
 std::uint32_t nibble_program_name_input(std::uint32_t input, const char* name, std::uint32_t bytes) noexcept {
   return give(program().name_input(input, {name, bytes}));
+}
+
+const wire::StateRanges* nibble_program_live_ranges(const std::uint64_t* rows, std::uint32_t count) noexcept {
+  return give(program().live_ranges({rows, count}));
 }
 
 std::uint32_t nibble_session_new() noexcept { return give(new_session()); }

@@ -42,6 +42,9 @@ NIBBLE_WASM_EXPORT(nibble_program_plan)
 const wire::Layout* nibble_program_plan(const wire::Profile* profile, const wire::Options* options) noexcept;
 NIBBLE_WASM_EXPORT(nibble_program_name_input)
 std::uint32_t nibble_program_name_input(std::uint32_t input, const char* name, std::uint32_t bytes) noexcept;
+/// What counts of a session's state, with so many rows in use of each.
+NIBBLE_WASM_EXPORT(nibble_program_live_ranges)
+const wire::StateRanges* nibble_program_live_ranges(const std::uint64_t* rows, std::uint32_t count) noexcept;
 
 /// The session's number.
 NIBBLE_WASM_EXPORT(nibble_session_new) std::uint32_t nibble_session_new() noexcept;

@@ -4,6 +4,7 @@
 
 #include "graph/status.hpp"
 #include "ops/registry.hpp"
+#include "plan/live_rows.hpp"
 
 namespace nibble::web {
 namespace {
@@ -50,7 +51,8 @@ Result<const wire::Layout*> ProgramReader::plan(const wire::Profile& profile, co
   TRY_ASSIGN(auto plan, Plan::make(std::move(program_.graph), profile_of(profile), options, ops::registry()));
   boundary_ = std::make_shared<Boundary>(std::move(program_.signature), std::move(plan));
   records_ = std::make_unique<LayoutRecords>();
-  TRY_ASSIGN(const auto* layout, records_->fill(*boundary_, program_));
+  by_rows_ = counts_by_rows(*boundary_->plan());
+  TRY_ASSIGN(const auto* layout, records_->fill(*boundary_, program_, by_rows_));
   next_ = Step::name;
   return layout;
 }
@@ -65,6 +67,26 @@ Status ProgramReader::name_input(std::size_t input, std::string_view name) {
 Result<std::shared_ptr<const Boundary>> ProgramReader::boundary() const {
   if (next_ != Step::name) return std::unexpected(out_of_order());
   return boundary_;
+}
+
+Result<const wire::StateRanges*> ProgramReader::live_ranges(std::span<const std::uint64_t> rows) {
+  if (next_ != Step::name) return std::unexpected(out_of_order());
+  const Layout& layout = boundary_->plan()->layout();
+  if (rows.size() != layout.states.size()) return std::unexpected(no_such("state", rows.size()));
+  std::vector<std::int64_t> in_use;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const auto& desc = layout.states[i];
+    const auto most = desc.row_axis == StateDesc::kNoRows ? 0 : desc.shape[static_cast<std::size_t>(desc.row_axis)];
+    if (rows[i] > static_cast<std::uint64_t>(most))
+      return std::unexpected(no_such("row", static_cast<std::size_t>(rows[i])));
+    in_use.push_back(static_cast<std::int64_t>(rows[i]));
+  }
+  ranges_.clear();
+  for (const auto& range : nibble::live_ranges(layout, by_rows_, in_use)) {
+    ranges_.push_back({.buffer = range.buffer, .offset = range.offset, .bytes = range.bytes});
+  }
+  ranges_record_.ranges = std::span<const wire::StateRange>(ranges_);
+  return &ranges_record_;
 }
 
 }  // namespace nibble::web

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "web/records.hpp"
 
@@ -23,6 +24,8 @@ class ProgramReader {
   /// Errors say "input ids"; before the first session.
   Status name_input(std::size_t input, std::string_view name);
   Result<std::shared_ptr<const Boundary>> boundary() const;
+  /// The parts of a session's state that count, with so many rows of each state in use.
+  Result<const wire::StateRanges*> live_ranges(std::span<const std::uint64_t> rows);
 
  private:
   enum class Step : std::uint8_t { head, container, blob, plan, name, none };
@@ -36,6 +39,9 @@ class ProgramReader {
   std::shared_ptr<Boundary> boundary_;
   wire::FileRange range_;
   std::unique_ptr<LayoutRecords> records_;
+  std::vector<std::uint8_t> by_rows_;
+  std::vector<wire::StateRange> ranges_;
+  wire::StateRanges ranges_record_;
 };
 
 }  // namespace nibble::web

@@ -117,14 +117,15 @@ std::span<const wire::Pipeline> PipelineRecords::fill(std::span<const PipelineDe
   return records_;
 }
 
-Result<const wire::Layout*> LayoutRecords::fill(const Boundary& boundary, const Program& program) {
+Result<const wire::Layout*> LayoutRecords::fill(const Boundary& boundary, const Program& program,
+                                                std::span<const std::uint8_t> by_rows) {
   const Layout& layout = boundary.plan()->layout();
   fill_memory(*boundary.plan());
   TRY_ASSIGN(const auto preparation, Stepper::preparation(boundary.plan()));
   fill_preparation(preparation, layout.batch_work);
   fill_graph(boundary);
   fill_method(boundary.signature());
-  fill_states(layout);
+  fill_states(layout, by_rows);
   fill_constant_methods(program);
   record_ = {.method = std::string_view(program.method),
              .buffers = std::span<const wire::Buffer>(buffers_),
@@ -217,14 +218,15 @@ void LayoutRecords::fill_method(const MethodSignature& signature) {
   }
 }
 
-void LayoutRecords::fill_states(const Layout& layout) {
+void LayoutRecords::fill_states(const Layout& layout, std::span<const std::uint8_t> by_rows) {
   for (const auto& desc : layout.states) {
     const bool has_row_axis = desc.row_axis != StateDesc::kNoRows;
     states_.push_back({.role = desc.role,
                        .dtype = static_cast<std::uint32_t>(desc.dtype),
                        .shape = shape_record(desc.shape),
                        .has_row_axis = has_row_axis,
-                       .row_axis = has_row_axis ? static_cast<std::uint32_t>(desc.row_axis) : 0});
+                       .row_axis = has_row_axis ? static_cast<std::uint32_t>(desc.row_axis) : 0,
+                       .by_rows = by_rows[states_.size()]});
   }
 }
 

@@ -42,14 +42,16 @@ class PipelineRecords {
 class LayoutRecords {
  public:
   /// `boundary` and `program` must stay where they are. Of the program, only what they do not have is looked at.
-  Result<const wire::Layout*> fill(const Boundary& boundary, const Program& program);
+  /// `by_rows` is that of counts_by_rows().
+  Result<const wire::Layout*> fill(const Boundary& boundary, const Program& program,
+                                   std::span<const std::uint8_t> by_rows);
 
  private:
   void fill_memory(const Plan& plan);
   void fill_preparation(std::span<const Dispatch> dispatches, std::uint64_t batch_work);
   void fill_graph(const Boundary& boundary);
   void fill_method(const MethodSignature& signature);
-  void fill_states(const Layout& layout);
+  void fill_states(const Layout& layout, std::span<const std::uint8_t> by_rows);
   void fill_constant_methods(const Program& program);
 
   wire::Layout record_;

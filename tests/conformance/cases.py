@@ -7,6 +7,7 @@ from conformance import (
     depthwise_cases,
     elementwise_cases,
     embedding_cases,
+    generate_cases,
     limits_cases,
     linear_cases,
     llm_cases,
@@ -14,6 +15,7 @@ from conformance import (
     memory_cases,
     minilm_cases,
     move_cases,
+    offset_cases,
     op_cases,
     passes_cases,
     quant_cases,
@@ -27,6 +29,7 @@ ALL = [
     *rows_cases.ALL,
     *elementwise_cases.ALL,
     *linear_cases.ALL,
+    *offset_cases.ALL,
     *memory_cases.ALL,
     *move_cases.ALL,
     *attention_cases.ALL,
@@ -40,7 +43,8 @@ ALL = [
     *long_cases.ALL,
     *embedding_cases.LARGE,
     *llm_cases.EVERYDAY,
+    *generate_cases.ALL,
 ]
 CASES = {case.name: case for case in ALL}
 # These are exported for the full suite, and where they are asked for.
-SLOW = {case.name: case for case in (*llm_cases.SLOW, minilm_cases.SINGLE, minilm_cases.BATCH)}
+SLOW = {case.name: case for case in (*llm_cases.SLOW, minilm_cases.MINILM)}

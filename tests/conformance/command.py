@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -58,3 +59,8 @@ def given(name: str, call: int = 0) -> tuple[list, list[np.ndarray]]:
 def save(path: Path, array) -> Path:
     np.save(path, array)
     return path
+
+
+def hear_ctrl_c() -> None:
+    """For what a test starts: jobs in a script's background ignore it, and so would their children."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)

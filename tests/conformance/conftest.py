@@ -11,6 +11,8 @@ import pytest
 # How each adapter's device calls itself.
 DEVICE_NAMES = {"lavapipe": "llvmpipe", "swiftshader": "SwiftShader"}
 ADAPTER = os.environ.get("NIBBLE_TEST_ADAPTER", "")
+# Encoders' programs are made once, as for ./run, and not in the user's own cache.
+os.environ.setdefault("NIBBLE_CACHE", str(Path(__file__).resolve().parents[2] / "build" / "cache"))
 
 
 def driver_file(adapter: str) -> str:

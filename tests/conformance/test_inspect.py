@@ -47,7 +47,7 @@ def test_inspect_json_has_all_fields():
     assert step["inputs"] == [ids["shape"]]
     assert step["dispatch_count"] == len(step["dispatches"]) <= facts["plan"]["max_dispatches"]
     for dispatch in step["dispatches"]:
-        assert set(dispatch) == {"node", "op", "kernel", "grid", "workgroup", "bindings"}
+        assert set(dispatch) == {"node", "op", "kernel", "grid", "first_group", "workgroup", "bindings"}
         assert all(0 < groups <= 65535 for groups in dispatch["grid"])
         assert {binding["role"] for binding in dispatch["bindings"]} <= {"constant", "state", "slot", "fault"}
     assert facts["problem"] is None

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def vectors() -> dict[str, np.ndarray]:
     """What eager torch makes of every line, in 4 bits and in float32."""
-    ids, mask = minilm_cases.example().tokenize(minilm_cases.text())
+    ids, mask = minilm_cases.tokenize(minilm_cases.text())
     with torch.no_grad():
         return {
             "quantized": minilm_cases.quantized_eager()(ids, mask).numpy(),
@@ -32,7 +32,7 @@ def check_lines(session, batch: int, vectors: dict[str, np.ndarray], step: int =
     lines = minilm_cases.text()[::step]
     found = np.concatenate(
         [
-            session.run(*as_arrays(minilm_cases.example().tokenize(lines[start : start + batch])))[0]
+            session.run(*as_arrays(minilm_cases.tokenize(lines[start : start + batch])))[0]
             for start in range(0, len(lines), batch)
         ]
     )
@@ -44,23 +44,23 @@ def check_lines(session, batch: int, vectors: dict[str, np.ndarray], step: int =
 
 
 def test_every_line_has_the_direction_that_torch_gives(program, vectors, record_property):
-    report = check_lines(program("minilm_single").open("nibble"), 1, vectors)
+    report = check_lines(program("minilm").open("nibble"), 1, vectors)
     print("cosine to float32:", report)
     record_property("cosine_to_float32", report)
 
 
 def test_lines_through_executorch(program, vectors):
-    check_lines(program("minilm_single").open("executorch"), 1, vectors, step=8)
+    check_lines(program("minilm").open("executorch"), 1, vectors, step=8)
 
 
 @pytest.mark.parametrize("route", ROUTES)
 def test_padded_batches_give_the_same_directions(route, program, vectors):
-    check_lines(program("minilm_batch").open(route), minilm_cases.BATCH.batch, vectors)
+    check_lines(program("minilm").open(route), 4, vectors)
 
 
 def test_padding_changes_nothing(program):
-    session = program("minilm_single").open("nibble")
-    ids, mask = as_arrays(minilm_cases.example().tokenize([minilm_cases.text()[7]]))
+    session = program("minilm").open("nibble")
+    ids, mask = as_arrays(minilm_cases.tokenize([minilm_cases.text()[7]]))
     (alone,) = session.run(ids, mask)
     (padded,) = session.run(np.pad(ids, ((0, 0), (0, 9))), np.pad(mask, ((0, 0), (0, 9))))
     np.testing.assert_allclose(padded, alone, 0, 1e-5)

@@ -19,6 +19,7 @@ PASSES = {
     "round_inputs": ("llm_8da4w", "0=1,1"),
     "common_subexpressions": ("llm_8da4w", "0=1,1"),
     "quantize_pairs": ("bytes_through_floats", "0={}"),
+    "offset_linears": ("offsets_parts", "0={}"),
     "dead_values": ("layer_norm_plain", "0={}"),
     "gate_up": ("llm_4w_head_18", "0=1,1"),
     "join_linears": ("llm_4w_head_18", "0=1,1"),
@@ -96,7 +97,9 @@ def test_results_are_the_same_without_a_pass(name, opened):
     for inputs, _ in calls[:12]:
         for one, other in zip(as_arrays(with_all.run(*inputs)), as_arrays(without.run(*inputs)), strict=True):
             # A rewrite may add in another order; a quantized activation may then fall to the next of 256 steps.
-            np.testing.assert_allclose(one, other, 0, 2e-2 if "8da4w" in PASSES[name][0] else 2e-5)
+            # The outputs of linears with offsets are in the hundreds.
+            most = {"llm_8da4w": 2e-2, "offsets_parts": 1e-3}.get(PASSES[name][0], 2e-5)
+            np.testing.assert_allclose(one, other, 0, most)
 
 
 def test_layer_of_a_llama_takes_nine_dispatches_at_most(program):

@@ -15,6 +15,7 @@ import torch
 import nibble
 from conformance.programs import OnExecutorch
 from nibble import _native
+from support.resident import resident_bytes
 
 INVALID_ARGUMENT = "0x12"
 NOT_FOUND = "0x:20"
@@ -37,11 +38,6 @@ def python(code: str, *arguments, **variables: str) -> subprocess.CompletedProce
     environment = {**os.environ, "PYTHONPATH": paths, **variables}
     command = [sys.executable, "-c", code, *map(str, arguments)]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-
-
-def resident_bytes() -> int:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def test_backend_is_registered_and_available():

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 import nibble
-from conformance import llm_cases
+from conformance import generate_cases, llm_cases
 from conformance.cases import CASES
 from conformance.command import COMMAND, NO_GPU, succeed
 from conformance.programs import ExportedProgram
@@ -30,7 +30,7 @@ def every_variant() -> list[tuple[str, str]]:
 
 def programs_by_size(folder: Path) -> list[ExportedProgram]:
     """The programs of single ops and families that run without ExecuTorch, small ones first."""
-    models = {case.name for case in llm_cases.EVERYDAY}
+    models = {case.name for case in (*llm_cases.EVERYDAY, *generate_cases.ALL)}
     chosen = [name for name, case in CASES.items() if not case.outside and name not in models]
     programs = [ExportedProgram.get(name, folder) for name in chosen]
     return sorted(programs, key=lambda program: program.path.stat().st_size)
@@ -74,7 +74,9 @@ class Chooser:
 
     @functools.cache  # noqa: B019  (as many as there are devices)
     def _inspect(self, path: Path, *options: str) -> dict:
-        return json.loads(_told("inspect", path, "--json", "--variants", "--device-profile", self.profile, *options))
+        return json.loads(
+            command_in_process("inspect", path, "--json", "--variants", "--device-profile", self.profile, *options)
+        )
 
 
 @functools.cache
@@ -82,7 +84,7 @@ def _main():
     return main_of(Path(nibble.__file__).parent / "lib" / "libnibble_command.so", "nibble_main")
 
 
-def _told(*arguments) -> str:
+def command_in_process(*arguments) -> str:
     """What the command prints, called in this process: it is asked about every program, and starting takes longest."""
     own = os.dup(1)
     with tempfile.TemporaryFile() as out:

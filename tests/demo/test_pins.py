@@ -13,6 +13,7 @@ LOCKED = [
     "requirements-cuda.txt",
     "tests/models/requirements.txt",
     "examples/requirements-classify.txt",
+    "examples/requirements-chat.txt",
     "bench/web/requirements.txt",
 ]
 

@@ -1,4 +1,4 @@
-"""The tokenizer of the page (web/demo/tokenizer.ts) gives the ids that the package `tokenizers` gives."""
+"""The tokenizers of the page give the ids that the package `tokenizers` gives."""
 
 import json
 import random
@@ -10,17 +10,37 @@ import pytest
 from export_wordllama import wordllama_folder
 from tokenizers import Tokenizer
 
+from nibble._encode.models import KNOWN
+
 FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parents[1]
 
 SCRIPT = """
 import { readFileSync } from "node:fs";
-const [module, vocabulary] = process.argv.slice(2);
-const { Tokenizer } = await import(module);
-const tokenizer = Tokenizer.parse(readFileSync(vocabulary, "utf8"));
+const [module, file] = process.argv.slice(2);
+const { Tokenizer, parseTokenizer } = await import(module);
+const text = readFileSync(file, "utf8");
+const tokenizer = Tokenizer?.parse(text);
+const encode = parseTokenizer ? parseTokenizer(text) : (text) => tokenizer.encode(text);
 const texts = JSON.parse(readFileSync(0, "utf8"));
-console.log(JSON.stringify(texts.map((text) => tokenizer.encode(text))));
+console.log(JSON.stringify(texts.map((text) => encode(text, 256))));
 """
+
+
+def encode_in_node(source: str, file: Path, texts: list[str], folder: Path) -> list[list[int]]:
+    """The ids that a module of web/demo gives, of at most 256 tokens each if it cuts."""
+    module = folder / "module.mjs"
+    bundle = [ROOT / "web/node_modules/.bin/esbuild", ROOT / "web/demo" / source, "--bundle", "--format=esm"]
+    subprocess.run([*bundle, "--log-level=warning", f"--outfile={module}"], check=True)
+    (folder / "script.mjs").write_text(SCRIPT)
+    command = ["node", folder / "script.mjs", module, file]
+    done = subprocess.run(command, input=json.dumps(texts), capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def known_texts() -> list[str]:
+    texts = json.loads((FOLDER / "texts.json").read_text())
+    return texts + (ROOT / "examples" / "lines.txt").read_text().splitlines()
 
 
 def random_texts(vocabulary: dict[str, int], count: int) -> list[str]:
@@ -44,21 +64,25 @@ def test_tokenizer_agrees_with_the_package(tmp_path):
     config_file = wordllama_folder() / "tokenizers" / build_page.TOKENIZER
     config = json.loads(config_file.read_text(encoding="utf-8"))
     build_page.write_vocabulary(tmp_path / "vocabulary.txt")
-    esbuild = ROOT / "web" / "node_modules" / ".bin" / "esbuild"
-    module = tmp_path / "tokenizer.mjs"
-    command = [esbuild, ROOT / "web/demo/tokenizer.ts", "--format=esm", "--log-level=warning", f"--outfile={module}"]
-    subprocess.run(command, check=True)
-    (tmp_path / "script.mjs").write_text(SCRIPT)
-
-    texts = json.loads((FOLDER / "texts.json").read_text())
-    texts += (ROOT / "examples" / "lines.txt").read_text().splitlines()
-    texts += random_texts(config["model"]["vocab"], 400)
-    command = ["node", tmp_path / "script.mjs", module, tmp_path / "vocabulary.txt"]
-    done = subprocess.run(command, input=json.dumps(texts), capture_output=True, text=True, check=True)
-
+    texts = known_texts() + random_texts(config["model"]["vocab"], 400)
+    found = encode_in_node("tokenizer.ts", tmp_path / "vocabulary.txt", texts, tmp_path)
     tokenizer = Tokenizer.from_file(str(config_file))
-    for text, ids in zip(texts, json.loads(done.stdout), strict=True):
+    for text, ids in zip(texts, found, strict=True):
         assert ids == tokenizer.encode(text, add_special_tokens=False).ids, repr(text)
+
+
+def test_tokenizer_of_minilm_agrees_with_the_package(tmp_path):
+    file = tmp_path / "tokenizer.json"
+    file.write_text(KNOWN["minilm"].tokenizer_text(), encoding="utf-8")
+    tokenizer = Tokenizer.from_file(str(file))
+    tokenizer.enable_truncation(256)
+    chance = random.Random(2)
+    words = list(json.loads(file.read_text(encoding="utf-8"))["model"]["vocab"])
+    texts = known_texts() + [" ".join(chance.choices(words, k=chance.randint(1, 300))) for _ in range(100)]
+    texts += ["".join(chance.choices("abEHü \n.=,'-_[]\u4e2d\U00020001", k=40)) for _ in range(100)]
+    texts += ["", "[CLS] " + "word " * 300, "word " * 254, "word " * 255]
+    for text, ids in zip(texts, encode_in_node("library_tokenizer.ts", file, texts, tmp_path), strict=True):
+        assert ids == tokenizer.encode(text).ids, repr(text)
 
 
 def test_a_tokenizer_of_another_kind_is_refused():

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "api/load_blob.hpp"
@@ -41,6 +42,19 @@ class GpuTest : public testing::Test {
 
   Result<Device> opened_ = Device::open();
   Device device = opened_.value();
+};
+
+/// With one program at a time.
+class LoadedTest : public GpuTest {
+ protected:
+  Session& session(const BlobBuilder& builder, const LoadOptions& options = {}) {
+    auto result = load(builder, options);
+    EXPECT_TRUE(succeeds(result));
+    loaded = std::move(*result);
+    return loaded->session;
+  }
+
+  std::optional<Loaded> loaded;
 };
 
 /// Of a graph that is called as it is.

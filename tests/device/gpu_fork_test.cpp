@@ -2,10 +2,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <optional>
 #include <thread>
 
 #include "gpu_fixture.hpp"
+#include "nibble/generate.hpp"
 #include "nibble/nibble.h"
+#include "support/small_programs.hpp"
 
 namespace nibble::test {
 namespace {
@@ -85,6 +88,30 @@ TEST_F(GpuForkTest, a_child_waits_for_no_thread_that_was_in_a_call) {
     EXPECT_EQ(in_child([&] { std::exit(wrong_calls(*loaded, builder)); }), 0);
   }
   done = true;
+}
+
+TEST_F(GpuForkTest, a_generator_of_a_child_fails_and_is_left_as_it_is) {
+  auto loaded = load(next_token_blob(std::vector<float>(100), 4, 16));
+  ASSERT_TRUE(succeeds(loaded));
+  std::optional<Generator> generator = Generator::make(loaded->model).value();
+  const std::vector<std::int32_t> prompt = {1, 2};
+  ASSERT_TRUE(succeeds(generator->start(prompt, {})));
+  ASSERT_TRUE(succeeds(generator->next()));
+  const auto objects = device.live_objects();
+  EXPECT_EQ(in_child([&] {
+              const auto is_forked = [](const auto& result) {
+                return !result && result.error().message.starts_with("this process was forked from one");
+              };
+              const bool is_right = is_forked(generator->next()) && is_forked(generator->start(prompt, {})) &&
+                                    is_forked(generator->stats()) && is_forked(generator->tokens()) &&
+                                    is_forked(generator->stop()) && is_forked(generator->fork());
+              generator->cancel();
+              generator.reset();
+              std::exit(is_right ? 0 : 1);
+            }),
+            0);
+  EXPECT_EQ(device.live_objects(), objects);
+  ASSERT_TRUE(succeeds(generator->next()));
 }
 
 }  // namespace

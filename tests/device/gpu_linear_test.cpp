@@ -94,13 +94,21 @@ testing::AssertionResult are_near(const Floats& got, const Floats& wanted, float
 
 class LinearTest : public GpuTest, public testing::WithParamInterface<AdapterKind> {
  protected:
-  /// Runs the program once for each live number of rows (the first dimension of input 0); gives all outputs.
+  /// Runs the program once for each live number of rows (the first dimension of input 0); gives all outputs, which are
+  /// the same if each workgroup is a dispatch of its own.
   Result<std::vector<Floats>> run(Program& p, const std::vector<Floats>& inputs, std::int64_t rows = -1) {
+    TRY_ASSIGN(auto pieces, run_by(1, p, inputs, rows));
+    TRY_ASSIGN(auto whole, run_by(0, p, inputs, rows));
+    EXPECT_EQ(pieces, whole);
+    return whole;
+  }
+
+  Result<std::vector<Floats>> run_by(std::uint64_t batch_work, Program& p, const std::vector<Floats>& inputs,
+                                     std::int64_t rows) {
     auto& gpu = *Internals::of(device)->gpu;
     DeviceProfile profile = gpu.profile();
     profile.kind = GetParam();
-    Options options;
-    options.max_shard_bytes = shard_bytes;
+    const Options options{.max_shard_bytes = shard_bytes, .max_batch_work = batch_work};
     TRY_ASSIGN(const auto plan, Plan::make(p.graph, profile, options, ops::registry()));
     TRY_ASSIGN(const auto model, gpu::ModelResources::make(Internals::of(device)->gpu, plan, p, {}));
     TRY_ASSIGN(const auto executor, gpu::Executor::make(model, boundary_of(p.graph, plan), p));
@@ -119,7 +127,8 @@ class LinearTest : public GpuTest, public testing::WithParamInterface<AdapterKin
       outputs.push_back({DType::f32, results.back().data(), results.back().size() * 4});
     }
     for (std::size_t i = 0; i < outputs.size(); ++i) outputs[i].data = results[i].data();
-    TRY(executor->execute(outputs));
+    TRY(executor->submit(outputs));
+    TRY(executor->wait(outputs));
     return results;
   }
 
@@ -260,8 +269,8 @@ TEST_P(LinearTest, parts_and_gates_take_one_dispatch) {
       for (const auto& v : values) wanted.push_back(product(x, v, depth));
       if (is_gated) {
         const auto out = p.tensor(DType::f32, {rows, widths[0]});
-        p.op("nibble.linear_q4gsw_gated",
-             {in, weight, scale, p.integer(group), p.ints({widths.begin(), widths.end()}), p.ints(pitches), out});
+        p.op("nibble.linear_q4gsw_gated", {in, weight, scale, p.integer(group), p.ints({widths.begin(), widths.end()}),
+                                           p.ints(pitches), p.null(), out});
         p.output(out);
         for (std::size_t i = 0; i < wanted[0].size(); ++i) {
           wanted[0][i] = wanted[0][i] / (1 + std::exp(-wanted[0][i])) * wanted[1][i];
@@ -270,7 +279,7 @@ TEST_P(LinearTest, parts_and_gates_take_one_dispatch) {
         std::vector<ValueId> outs;
         for (const auto width : widths) outs.push_back(p.tensor(DType::f32, {rows, width}));
         p.op("nibble.linear_q4gsw_parts", {in, weight, scale, p.integer(group), p.ints({widths.begin(), widths.end()}),
-                                           p.ints(pitches), p.list(outs)});
+                                           p.ints(pitches), p.null(), p.list(outs)});
         for (const auto out : outs) p.output(out);
       }
       const auto got = run(p, {x});
@@ -293,14 +302,9 @@ TEST_P(LinearTest, float_matrices_of_any_shape) {
       const Floats row = p.floats(static_cast<std::size_t>(columns));
       const Floats transposed = [&] {
         Floats t(w.size());
-        for (std::size_t b = 0; b < 2; ++b) {
-          for (std::size_t n = 0; n < static_cast<std::size_t>(columns); ++n) {
-            for (std::size_t k = 0; k < static_cast<std::size_t>(depth); ++k) {
-              t[(b * static_cast<std::size_t>(depth) + k) * static_cast<std::size_t>(columns) + n] =
-                  w[(b * static_cast<std::size_t>(columns) + n) * static_cast<std::size_t>(depth) + k];
-            }
-          }
-        }
+        const auto d = static_cast<std::size_t>(depth);
+        const auto c = static_cast<std::size_t>(columns);
+        for (std::size_t i = 0; i < w.size(); ++i) t[(i / (c * d) * d + i % d) * c + i / d % c] = w[i];
         return t;
       }();
       const auto half = [](const Floats& v, bool second) {

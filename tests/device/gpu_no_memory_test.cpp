@@ -55,6 +55,34 @@ TEST_F(GpuTest, a_session_whose_call_had_no_memory_goes_on) {
   sweep(two_calls, 400);
 }
 
+TEST_F(GpuTest, a_state_that_is_moved_without_memory_can_be_reset) {
+  BlobBuilder b;
+  const int x = b.tensor(DType::f32, {3});
+  const int sum = b.constant(DType::f32, {3}, std::vector<float>{1, 2, 3}, {.mem_obj = 0});
+  b.op("aten.add.Tensor", {sum, x, b.integer(1), sum});
+  const int out = b.tensor(DType::f32, {3});
+  b.op("aten.add.Tensor", {sum, x, b.integer(0), out});
+  b.inputs({x});
+  b.outputs({out});
+  auto loaded = load(b);
+  ASSERT_TRUE(succeeds(loaded));
+  const std::vector<float> ones(3, 1);
+  const std::string path = std::filesystem::temp_directory_path() / fmt::format("nibble_no_memory_{}.state", getpid());
+  const auto move = [&]() -> Status {
+    Session& session = loaded->session;
+    TRY(session.reset());
+    TRY(session.run(std::array{tensor(DType::f32, {3}, ones)}));
+    TRY_ASSIGN(auto forked, session.fork());
+    TRY(forked.save(path));
+    TRY(session.restore(path));
+    TRY_ASSIGN(const auto results, session.run(std::array{tensor(DType::f32, {3}, ones)}));
+    const float first = results[0].as<float>()[0];
+    return first == 3 ? Status() : fail(ErrorCode::internal, "the sum is {}", first);
+  };
+  sweep(move, 100);
+  std::filesystem::remove(path);
+}
+
 TEST_F(GpuTest, a_bad_index_without_memory_for_its_message_leaves_the_session_usable) {
   BlobBuilder b;
   const int ids = b.tensor(DType::i32, {2, 100});

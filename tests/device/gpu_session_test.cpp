@@ -8,21 +8,13 @@ namespace {
 
 using Ids = std::vector<std::int64_t>;
 
-class SessionTest : public GpuTest {
+class SessionTest : public LoadedTest {
  protected:
-  Session& session(const BlobBuilder& builder, const LoadOptions& options = {}) {
-    auto result = load(builder, options);
-    EXPECT_TRUE(succeeds(result));
-    loaded = std::move(*result);
-    return loaded->session;
-  }
   /// The embedding of ids, shape [1, n].
   Result<std::vector<float>> rows(const Ids& ids) {
     const Shape shape{1, static_cast<std::int64_t>(ids.size())};
     return call<float>(loaded->session, {tensor(DType::i64, shape, ids)}, DType::f32);
   }
-
-  std::optional<Loaded> loaded;
 };
 
 TEST_F(SessionTest, any_number_of_ids_runs_on_one_session) {

@@ -4,11 +4,11 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <thread>
 
 #include "gpu_fixture.hpp"
 #include "nibble/nibble.h"
+#include "stop_checks.hpp"
 #include "support/pte_builder.hpp"
 
 namespace nibble::test {
@@ -39,43 +39,6 @@ BlobBuilder sums(bool with_state = false) {
   return b;
 }
 
-/// What the check of this thread does: at the n-th question it says yes, or cancels a session.
-struct Questions {
-  static inline int asked = 0;
-  static inline int yes_at = 0;
-  static inline Session* cancels = nullptr;
-
-  explicit Questions(int at, Session* session = nullptr) {
-    asked = 0;
-    yes_at = at;
-    cancels = session;
-    set_stop_check([] {
-      if (++asked != yes_at) return false;
-      if (cancels != nullptr) cancels->cancel();
-      return cancels == nullptr;
-    });
-  }
-  Questions(const Questions&) = delete;
-  Questions& operator=(const Questions&) = delete;
-  ~Questions() { set_stop_check(nullptr); }
-};
-
-/// A check of this thread that does something and never wants to stop.
-struct Acts {
-  static inline std::function<void()> act;
-
-  explicit Acts(std::function<void()> given) {
-    act = std::move(given);
-    set_stop_check([] {
-      act();
-      return false;
-    });
-  }
-  Acts(const Acts&) = delete;
-  Acts& operator=(const Acts&) = delete;
-  ~Acts() { set_stop_check(nullptr); }
-};
-
 /// A program as a file, for a test.
 struct ProgramFile {
   explicit ProgramFile(const BlobBuilder& builder) {
@@ -90,14 +53,8 @@ struct ProgramFile {
   std::string path = std::filesystem::temp_directory_path() / fmt::format("nibble_stop_{}.pte", getpid());
 };
 
-class StopTest : public GpuTest {
+class StopTest : public LoadedTest {
  protected:
-  Session& session(const BlobBuilder& builder, const LoadOptions& options) {
-    auto result = load(builder, options);
-    EXPECT_TRUE(succeeds(result));
-    loaded = std::move(*result);
-    return loaded->session;
-  }
   static Result<std::vector<float>> run(Session& s) {
     return call<float>(s, {tensor(DType::f32, {kSize}, kOnes)}, DType::f32);
   }
@@ -114,7 +71,6 @@ class StopTest : public GpuTest {
 
   static inline const std::vector<float> kOnes = std::vector<float>(kSize, 1);
   static inline const std::vector<float> kSums = std::vector<float>(kSize, kSteps);
-  std::optional<Loaded> loaded;
 };
 
 TEST_F(StopTest, a_call_in_many_submissions_has_two_in_flight) {

@@ -72,7 +72,8 @@ class Caller {
   void call() {
     void (Caller::* const steps[])() = {&Caller::head,   &Caller::container, &Caller::blob,    &Caller::plan,
                                         &Caller::name,   &Caller::open,      &Caller::take,    &Caller::host_data,
-                                        &Caller::update, &Caller::fault,     &Caller::element, &Caller::close};
+                                        &Caller::update, &Caller::fault,     &Caller::element, &Caller::close,
+                                        &Caller::ranges};
     constexpr std::size_t kReading = 4;
     const auto any = [&] { (this->*steps[draw(std::size(steps))])(); };
     for (std::size_t i = 0; i < kReading; ++i) {
@@ -170,6 +171,7 @@ class Caller {
     wire::Options options;
     options.max_shard_bytes = odd(chosen.max_shard_bytes);
     options.f16_cache = chosen.f16_cache;
+    options.candidates = odd(chosen.candidates);
     options.without_passes = std::span<const wire::Text>(passes);
     options.variants = std::span<const wire::ForcedVariant>(variants);
     options.tuning.has_choices = odd32(1);
@@ -201,14 +203,14 @@ class Caller {
       view_of(one.wgsl);
       bindings_.push_back(items(one.bindings).size());
     }
-    buffers_ = buffers.size();
+    buffers_.assign(buffers.begin(), buffers.end());
     check_dispatches(items(layout.preparation));
     items(layout.preparation_params);
     inputs_.assign(items(layout.inputs).begin(), items(layout.inputs).end());
     outputs_ = items(layout.graph_outputs).size();
     states_ = items(layout.states).size();
     for (const auto& one : items(layout.graph_inputs))
-      if (one.used != 0 && one.buffer >= buffers_) bug("an input without a buffer");
+      if (one.used != 0 && one.buffer >= buffers_.size()) bug("an input without a buffer");
     for (const auto& method : items(layout.constant_methods))
       for (const auto& value : items(method.values)) view_of(value);
     if (draw(2) == 0) name();
@@ -219,7 +221,7 @@ class Caller {
       if (one.pipeline >= bindings_.size()) bug("a dispatch of no pipeline");
       if (one.binding_count != bindings_[one.pipeline]) bug("a dispatch with other bindings");
       for (std::size_t i = 0; i < one.binding_count; ++i)
-        if (one.bindings[i] >= buffers_) bug("a dispatch binds no buffer");
+        if (one.bindings[i] >= buffers_.size()) bug("a dispatch binds no buffer");
     }
   }
 
@@ -227,6 +229,21 @@ class Caller {
     const std::string_view text = rarely() ? "" : "tokens";
     told(nibble_program_name_input(odd32(static_cast<std::uint32_t>(draw(3))), text.data(),
                                    static_cast<std::uint32_t>(text.size())));
+  }
+
+  void ranges() {
+    std::vector<std::uint64_t> rows;
+    for (auto left = std::min(odd32(static_cast<std::uint32_t>(states_)), 64U); left > 0; --left) {
+      rows.push_back(odd(draw(4)));
+    }
+    const auto* found = told(nibble_program_live_ranges(rows.data(), static_cast<std::uint32_t>(rows.size())));
+    if (found == nullptr) return;
+    for (const auto& one : items(found->ranges)) {
+      if (one.buffer >= buffers_.size()) bug("a range of no buffer");
+      const auto room = buffers_[one.buffer].bytes;
+      if (one.offset > room || one.bytes > room - one.offset) bug("a range beyond its buffer");
+      if (one.offset % 4 != 0 || one.bytes % 4 != 0) bug("a range that cannot be copied");
+    }
   }
 
   void open() {
@@ -307,7 +324,7 @@ class Caller {
   inline static LowText words_;
   wire::FileRange next_{};
   std::uint64_t size_ = 0;  ///< of the file, as the planner was told
-  std::size_t buffers_ = 0;
+  std::vector<wire::Buffer> buffers_;
   std::size_t outputs_ = 0;
   std::size_t states_ = 0;
   std::vector<std::size_t> bindings_;  ///< per pipeline

@@ -77,6 +77,7 @@ inline Options options_by(std::uint32_t seed) {
   if (rarely()) options.max_device_bytes = 1 + random() % 65536;
   if (rarely()) options.max_host_bytes = 1 + random() % 65536;
   if (rarely()) options.max_batch_work = 1 + random() % 64;
+  if (rarely()) options.candidates = 1 + random() % 1100;
   return options;
 }
 

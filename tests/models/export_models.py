@@ -60,7 +60,7 @@ def export_model(model: Model, full: bool):
     shapes = None
     if model.dynamic:
         bounds = {i: max(x.shape[i] for x in inputs) for i in model.dynamic}
-        shapes = ({i: torch.export.Dim(f"d{i}", min=model.least, max=most) for i, most in bounds.items()},)
+        shapes = ({i: torch.export.Dim(f"d{i}", min=model.smallest(full), max=most) for i, most in bounds.items()},)
     exported = torch.export.export(module, (inputs[0],), dynamic_shapes=shapes)
     if model.int8:
         module = quantize(exported, inputs)

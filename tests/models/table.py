@@ -25,7 +25,9 @@ def row(measured: dict) -> str:
     shape = "\N{MULTIPLICATION SIGN}".join(map(str, measured["shape"]))
     dispatches = measured["dispatches"] or "\N{EN DASH}"
     cells = [measured["model"], shape, f"{measured['error']:.1e}", measured["delegates"], measured["operators"]]
-    return "| " + " | ".join(map(str, [*cells, dispatches, outside, f"{measured['time']:.2f}"])) + " |"
+    # A row that ran beside other work has no time that means something.
+    took = "\N{EN DASH}" if measured["time"] is None else f"{measured['time']:.2f}"
+    return "| " + " | ".join(map(str, [*cells, dispatches, outside, took])) + " |"
 
 
 def main() -> int:

@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -42,7 +43,8 @@ class Exported:
         return None
 
     def dispatches(self) -> int | None:
-        told = subprocess.run([COMMAND, "inspect", "--json", self.path], capture_output=True, text=True).stdout
+        whole = ("--max-batch-work", str(sys.maxsize))  # as if none were cut into pieces
+        told = subprocess.run([COMMAND, "inspect", "--json", *whole, self.path], capture_output=True, text=True).stdout
         return (json.loads(told).get("plan") or {}).get("max_dispatches") if told else None
 
 

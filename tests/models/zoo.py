@@ -26,15 +26,20 @@ class Model:
     full: tuple[Shape, ...]
     # The largest error, in units of the largest result.
     tolerance: float = 1e-4
-    # Dimensions of the input that are dynamic, up to the largest of the calls, and from what on.
+    # Dimensions of the input that are dynamic, up to the largest of the calls, and from what on; at full size perhaps
+    # from another size on, where a model has layers that see a single pixel below.
     dynamic: tuple[int, ...] = ()
     least: int = 1
+    least_full: int = 0
     int8: bool = False
     # The stock partitioner would split it, so Nibble's exports it.
     split: bool = False
 
     def calls(self, full: bool) -> tuple[Shape, ...]:
         return self.full if full else self.small
+
+    def smallest(self, full: bool) -> int:
+        return (full and self.least_full) or self.least
 
     def build(self, full: bool) -> nn.Module:
         torch.manual_seed(0)
@@ -169,7 +174,13 @@ MOVING = {
     "dynamic": (2, 3),
     "least": 64,
 }
-LARGE = {"small": sizes((96, 80), (80, 96)), "full": sizes((299, 224), (203, 299)), "dynamic": (2, 3), "least": 75}
+LARGE = {
+    "small": sizes((96, 80), (80, 96)),
+    "full": sizes((299, 224), (203, 299)),
+    "dynamic": (2, 3),
+    "least": 75,
+    "least_full": 107,
+}
 
 MODELS = [
     Model("mv2", of_torchvision("mobilenet_v2"), square(64), square(224)),

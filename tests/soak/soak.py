@@ -29,6 +29,10 @@ import numpy as np
 import nibble
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+
+from support.resident import resident_bytes  # noqa: E402
+
 MOST_BYTES = 1 << 20  # larger programs make rounds slow and show nothing else
 SMALL = {"max_device_bytes": 1 << 24, "max_host_bytes": 1 << 24, "max_nodes": 256, "max_dispatches": 1024}
 MARGIN, MARGIN_BYTES = 0.05, 16e6
@@ -235,9 +239,8 @@ class Soak:
                 self.programs[0].check(model)
             gc.collect()
             ctypes.CDLL(None).malloc_trim(0)
-            resident = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
             files = len(os.listdir("/proc/self/fd"))
-            self.samples.append(Sample(time.monotonic() - start, resident, files, self.device.live_objects))
+            self.samples.append(Sample(time.monotonic() - start, resident_bytes(), files, self.device.live_objects))
             self.paused.clear()
             self.turn.notify_all()
         now = self.samples[-1]

@@ -26,4 +26,22 @@ inline std::string wrong_binding(const Stepper& stepper) {
   return {};
 }
 
+/// A sentence if a piece of a dispatch does not begin where the one before it ends.
+inline std::string wrong_piece(const Stepper& stepper) {
+  const Dispatch* before = nullptr;
+  std::uint64_t next = 0;
+  for (const auto* d : stepper.dispatches()) {
+    Params::FirstGroup first = 0;
+    std::memcpy(&first, d->params.data(), sizeof(first));
+    const bool follows = before != nullptr && before->node == d->node && before->pipeline == d->pipeline &&
+                         before->bindings == d->bindings && next == first;
+    if (first != 0 && !follows) {
+      return fmt::format("{} begins at workgroup {}, not at {}", stepper.plan().graph().nodes[d->node].op, first, next);
+    }
+    next = first + std::uint64_t{d->grid[0]} * d->grid[1] * d->grid[2];
+    before = d;
+  }
+  return {};
+}
+
 }  // namespace nibble::test

@@ -12,10 +12,16 @@
 
 namespace nibble::test {
 
-/// Random calls of a plan, and of the same with each variant of each choice that it makes, find nothing unplanned.
+/// Random calls of a plan find nothing unplanned, nor do those of the same with each variant of each choice that it
+/// makes, and with dispatches in pieces.
 inline void expect_no_surprise(const GraphBuilder& b, const std::shared_ptr<const Plan>& plan, const Options& options) {
   constexpr int kCalls = 12;
   EXPECT_EQ(RandomCalls(plan, 1).find_bug(kCalls), "");
+  Options cut = options;
+  cut.max_batch_work = 64;
+  if (const auto pieces = Plan::make(b.graph, plan->profile(), cut, ops::registry())) {
+    EXPECT_EQ(RandomCalls(*pieces, 3).find_bug(2), "") << "in pieces";
+  }
   std::vector<const Choice*> seen;
   for (const auto& made : plan->choices()) {
     if (std::ranges::find(seen, made.choice) != seen.end()) continue;

@@ -32,6 +32,7 @@ class RandomCalls {
     const auto status = stepper_.update();
     if (!status) return status.error().code == ErrorCode::internal ? status.error().message : "";
     is_refused_ = false;
+    if (auto wrong = wrong_piece(stepper_); !wrong.empty()) return wrong;
     return wrong_binding(stepper_);
   }
 

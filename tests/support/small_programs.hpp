@@ -66,4 +66,41 @@ inline BlobBuilder cached_attention_blob(std::uint32_t places) {
   return b;
 }
 
+/// A language model: the logits after a token are its row of a table [vocabulary, vocabulary]. It takes at most `chunk`
+/// tokens at a time, and keeps a cache of `context` rows that nobody reads. With `counts` it also keeps, as state
+/// without rows, how many calls there were, and adds it to the logits of token 0.
+inline BlobBuilder next_token_blob(const std::vector<float>& table, std::uint32_t chunk, std::uint32_t context,
+                                   bool counts = false) {
+  std::uint32_t vocabulary = 1;
+  while (std::size_t{vocabulary} * vocabulary < table.size()) ++vocabulary;
+  BlobBuilder b;
+  const int tokens = b.tensor(DType::i32, {1, chunk}, {.staging = DType::i64});
+  const int place = b.tensor(DType::i32, {1}, {.staging = DType::i64});
+  const auto rows_of = [&](const std::vector<float>& values, std::uint32_t width) {
+    const int out = b.tensor(DType::f32, {1, chunk, width});
+    b.op("aten.embedding.default", {b.constant(DType::f32, {vocabulary, width}, values), tokens, b.integer(-1),
+                                    b.boolean(false), b.boolean(false), out});
+    return out;
+  };
+  int logits = rows_of(table, vocabulary);
+  if (counts) {
+    std::vector<float> one(vocabulary);
+    one[0] = 1;
+    const int calls = b.constant(DType::f32, {vocabulary}, std::vector<float>(vocabulary), {.mem_obj = 1});
+    b.op("aten.add.Tensor", {calls, b.constant(DType::f32, {vocabulary}, one), b.integer(1), calls});
+    const int sum = b.tensor(DType::f32, {1, chunk, vocabulary});
+    b.op("aten.add.Tensor", {logits, calls, b.integer(1), sum});
+    logits = sum;
+  }
+  const int keys = b.tensor(DType::f32, {1, chunk, 1, 4});
+  b.op("aten.unsqueeze_copy.default", {rows_of(std::vector<float>(vocabulary * 4, 1), 4), b.integer(2), keys});
+  const int cache = b.constant(DType::f32, {1, context, 1, 4}, std::vector<float>(context * 4), {.mem_obj = 0});
+  const int start = b.symint();
+  b.op("et_vk.select_as_symint.default", {place, b.integer(0), b.integer(0), start});
+  b.op("update_cache.default", {keys, cache, start, cache});
+  b.inputs({tokens, place});
+  b.outputs({logits});
+  return b;
+}
+
 }  // namespace nibble::test

@@ -83,12 +83,12 @@ TEST(EmbeddingQ4, shards_of_table_and_scales_need_not_agree) {
   // The row ranges of all dispatches together are each row once.
   std::uint32_t next = 0;
   for (const auto* d : stepper.dispatches()) {
-    std::array<std::uint32_t, 10> p{};
+    std::array<std::uint32_t, 11> p{};
     std::memcpy(p.data(), d->params.data(), sizeof(p));
-    EXPECT_EQ(p[3], next);
-    next = p[4];
-    EXPECT_LE(p[6], p[3]);
-    EXPECT_LE(p[7], p[3]);
+    EXPECT_EQ(p[4], next);
+    next = p[5];
+    EXPECT_LE(p[7], p[4]);
+    EXPECT_LE(p[8], p[4]);
   }
   EXPECT_EQ(next, 1000U);
 }

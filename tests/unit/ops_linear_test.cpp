@@ -58,7 +58,7 @@ TEST(Linear, follows_the_number_of_rows_and_makes_no_pipeline_after_load) {
 TEST(Linear, of_a_vocabulary_over_the_binding_limit_writes_its_columns_shard_by_shard) {
   auto l = linear_q4({1, 1152}, 262144, 32);  // 151 MB of nibbles, limit 128 MiB
   l.b.graph.tensor(l.scales)->shape = {36, 262144};
-  const auto plan = plan_of(l.b);
+  const auto plan = plan_of(l.b, AdapterKind::discrete);
   ASSERT_TRUE(succeeds(plan));
   Stepper stepper(*plan);
   ASSERT_TRUE(stepper.update());
@@ -75,9 +75,21 @@ TEST(Linear, of_a_vocabulary_over_the_binding_limit_writes_its_columns_shard_by_
   EXPECT_EQ(next, 262144U);
 }
 
+TEST(Linear, of_a_vocabulary_is_many_short_dispatches_on_a_cpu) {
+  auto l = linear_q4({1, 1152}, 262144, 32);
+  l.b.graph.tensor(l.scales)->shape = {36, 262144};
+  const auto plan = plan_of(l.b, AdapterKind::cpu);
+  ASSERT_TRUE(succeeds(plan));
+  Stepper stepper(*plan);
+  ASSERT_TRUE(stepper.update());
+  // Two shards, of which the first is two batches.
+  EXPECT_EQ(stepper.dispatches().size(), 4U);
+  EXPECT_EQ(stepper.batches().size(), 3U);
+}
+
 TEST(Linear, of_scales_over_the_binding_limit_has_them_in_shards_of_columns) {
   auto l = linear_q4({1, 1088}, 262144, 8);  // 143 MB of nibbles, and as many of scales
-  const auto plan = plan_of(l.b);
+  const auto plan = plan_of(l.b, AdapterKind::discrete);
   ASSERT_TRUE(succeeds(plan));
   // Each row of each shard of scales is an upload of its own: 136 groups in two shards, and two shards of nibbles.
   const auto& layout = (*plan)->layout();
@@ -145,7 +157,7 @@ TEST(Linear, names_wrong_arguments) {
 }
 
 TEST(Linear, parts_are_checked) {
-  const auto parts = [](IntList widths, IntList pitches, std::int64_t rows) {
+  const auto parts = [](IntList widths, IntList pitches, std::int64_t rows, bool has_offsets = false) {
     GraphBuilder b;
     const auto x = b.input(b.tensor(DType::f32, {3, 64}));
     const auto weight = b.constant(DType::u8, {rows, 32});
@@ -153,8 +165,8 @@ TEST(Linear, parts_are_checked) {
     std::vector<ValueId> outs;
     for (const auto width : widths) outs.push_back(b.tensor(DType::f32, {3, width}));
     for (const auto out : outs) b.output(out);
-    b.op("nibble.linear_q4gsw_parts",
-         {x, weight, scales, b.integer(32), b.ints(std::move(widths)), b.ints(std::move(pitches)), b.list(outs)});
+    b.op("nibble.linear_q4gsw_parts", {x, weight, scales, b.integer(32), b.ints(std::move(widths)),
+                                       b.ints(std::move(pitches)), b.boolean(has_offsets), b.list(outs)});
     return b;
   };
   EXPECT_TRUE(succeeds(plan_of(parts({16, 8, 8}, {16, 8, 8}, 32))));
@@ -163,6 +175,24 @@ TEST(Linear, parts_are_checked) {
   EXPECT_TRUE(fails_with(plan_of(parts({16, 8}, {16, 4}, 32)), "8 wide with scales of pitch 4"));
   EXPECT_TRUE(fails_with(plan_of(parts({16, 8, 8}, {16, 8, 8}, 28)), "too small for 32 columns with 64 scales"));
   EXPECT_TRUE(fails_with(plan_of(parts({16, 8, 8}, {16, 8, 12}, 32)), "too small for 32 columns with 72 scales"));
+  EXPECT_TRUE(succeeds(plan_of(parts({8, 8}, {8, 8}, 16, true))));
+  EXPECT_TRUE(fails_with(plan_of(parts({16, 8}, {16, 8}, 24, true)), "too small for 24 columns with 96 scales"));
+}
+
+TEST(Linear, offsets_are_as_many_as_scales) {
+  for (const std::int64_t rows : {4, 3}) {
+    GraphBuilder b;
+    const auto x = b.input(b.tensor(DType::f32, {3, 64}));
+    const auto out = b.tensor(DType::f32, {3, 16});
+    b.op("nibble.linear_q4gsw_offset",
+         {x, b.constant(DType::u8, {16, 32}), b.constant(DType::f32, {rows, 16}), b.integer(32), b.null(), out});
+    b.output(out);
+    if (rows == 4) {
+      EXPECT_TRUE(succeeds(plan_of(b)));
+    } else {
+      EXPECT_TRUE(fails_with(plan_of(b), "weight_scales has shape [3, 16], but 4 groups of 16 columns need [4, 16]"));
+    }
+  }
 }
 
 TEST(Linear, names_matrices_that_do_not_fit) {

@@ -140,6 +140,7 @@ TEST(Options, every_one_comes_from_c) {
   const nibble_load_options given{.method = "encode",
                                   .max_shard_bytes = 1ULL << 40,
                                   .f16_cache = 1,
+                                  .candidates = 1ULL << 40,
                                   .without_passes = "views,gate_up",
                                   .variants = "product=tile,,attention=row,",
                                   .tuning = kTuning,

@@ -13,10 +13,10 @@ TEST(Passes, have_names_and_refuse_others) {
   const std::vector<std::string> unknown = {"veiws"};
   const auto status = run_all(graph, unknown);
   ASSERT_FALSE(status);
-  EXPECT_EQ(
-      status.error().message,
-      "there is no pass 'veiws'; the passes are views, batch_norm, round_inputs, common_subexpressions, "
-      "quantize_pairs, dead_values, gate_up, join_linears, add_rms_norm, rope_cache, elementwise_chains, epilogues");
+  EXPECT_EQ(status.error().message,
+            "there is no pass 'veiws'; the passes are views, batch_norm, round_inputs, common_subexpressions, "
+            "quantize_pairs, offset_linears, dead_values, gate_up, join_linears, add_rms_norm, rope_cache, "
+            "elementwise_chains, epilogues");
 }
 
 TEST(Passes, views_that_change_no_shape_go) {

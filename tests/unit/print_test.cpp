@@ -63,6 +63,25 @@ TEST(Print, a_dispatch_names_its_op_grid_and_buffers) {
   EXPECT_NE(text.find(": writes slot "), std::string::npos) << text;
 }
 
+TEST(Print, pieces_of_a_dispatch_are_one_paragraph) {
+  GraphBuilder b;
+  const auto x = b.input(b.tensor(DType::f32, {1000}));
+  b.output(b.add(b.add(x, x, {1000}), x, {1000}));
+  const auto plan = printed_plan(b, {.without_passes = {"elementwise_chains"}, .max_batch_work = 1});
+  ASSERT_NE(plan, nullptr);
+  Stepper stepper(plan);
+  ASSERT_TRUE(stepper.update());
+  const auto dispatches = describe_dispatches(stepper);
+  ASSERT_EQ(dispatches.size(), 8U);
+  EXPECT_EQ(dispatches[0].first_group, 0U);
+  EXPECT_EQ(dispatches[3].first_group, 3U);
+  EXPECT_EQ(dispatches[4].first_group, 0U);
+  const std::string text = print_dispatches(dispatches);
+  EXPECT_NE(text.find("(node 0)\n  in 4 pieces, to dispatch 3\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("(node 1)\n  in 4 pieces, to dispatch 7\n"), std::string::npos) << text;
+  EXPECT_EQ(text.find("dispatch 1:"), std::string::npos) << text;
+}
+
 TEST(Print, live_shapes_change_the_grid) {
   const auto plan = printed_plan(embedding());
   ASSERT_NE(plan, nullptr);

@@ -153,6 +153,18 @@ TEST_F(WebExports, no_elements_have_an_address_too) {
   EXPECT_NE(web::nibble_session_given(1, 1), nullptr);
 }
 
+TEST_F(WebExports, live_ranges_are_for_as_many_states_as_there_are) {
+  EXPECT_EQ(web::nibble_program_live_ranges(nullptr, 0), nullptr);
+  EXPECT_EQ(error(), "a program is read in the order head, container, blob and plan, once");
+  load();
+  const auto* none = web::nibble_program_live_ranges(nullptr, 0);
+  ASSERT_NE(none, nullptr);
+  EXPECT_EQ(none->ranges.count, 0U);
+  const std::uint64_t rows = 1;
+  EXPECT_EQ(web::nibble_program_live_ranges(&rows, 1), nullptr);
+  EXPECT_EQ(error(), "there is no state 1");
+}
+
 TEST_F(WebExports, sessions_outlive_the_program) {
   load();
   ASSERT_EQ(web::nibble_session_new(), 1U);

@@ -2,7 +2,8 @@
 
 OUT (build/web/cases by default) gets index.json, with the tolerances of the one case table for the programs that
 export_programs.py made, and the programs that are built by hand, with their calls, in the same layout of files; and
-variants.json, the cases that are run with a forced variant of a kernel.
+variants.json, the cases that are run with a forced variant of a kernel; and generate/, what text generation is compared
+with, for which the tiny model runs on the device that is there.
 """
 
 import argparse
@@ -35,6 +36,7 @@ from conformance import (  # noqa: E402
 from conformance.cases import CASES, SLOW  # noqa: E402
 from conformance.embedding_cases import LARGE  # noqa: E402
 from conformance.variants import Chooser, every_variant, programs_by_size  # noqa: E402
+from web.generate_cases import write_generation  # noqa: E402
 
 FAMILIES = (
     attention_blobs,
@@ -147,6 +149,7 @@ def main() -> None:
     (arguments.out / "index.json").write_text(json.dumps(entries, indent=1))
     variants = forced(arguments.programs, arguments.out)
     (arguments.out / "variants.json").write_text(json.dumps(variants, indent=1))
+    write_generation(arguments.programs, arguments.out)
     print(f"{len(entries)} cases, {len(variants)} with a forced variant")
 
 

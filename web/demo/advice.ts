@@ -11,12 +11,16 @@ export interface Advice {
   button: string;
 }
 
-export function adviceFor(error: unknown): Advice {
+/** What an error says, as a sentence. */
+export function sentenceOf(error: unknown): string {
   const message = error instanceof Error ? error.message : String(error);
-  const detail = message.charAt(0).toUpperCase() + message.slice(1) + (/[.!?]$/.test(message) ? "" : ".");
+  return message.charAt(0).toUpperCase() + message.slice(1) + (/[.!?]$/.test(message) ? "" : ".");
+}
+
+export function adviceFor(error: unknown): Advice {
   const code = error instanceof NibbleError ? error.code : "";
   // What Nibble says then is for those who write pages.
-  return { detail: code === "no_webgpu" ? "" : detail, button: "Try again", ...adviceByCode(code) };
+  return { detail: code === "no_webgpu" ? "" : sentenceOf(error), button: "Try again", ...adviceByCode(code) };
 }
 
 function adviceByCode(code: string): { title: string; steps: string[]; button?: string } {

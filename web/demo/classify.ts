@@ -13,6 +13,7 @@ import {
   showProgress,
 } from "./page.js";
 import { prepare, SIZE } from "./pictures.js";
+import { keepPage } from "./stored.js";
 
 const WAYS = ["fp32", "int8"] as const;
 const SAMPLES = {
@@ -63,6 +64,7 @@ async function start(): Promise<void> {
     element("loading").hidden = true;
     if (hasPicture) await classify();
     else await showSample("chelsea.png");
+    await keepPage();
   } catch (error) {
     ready = undefined;
     fail(error);

@@ -1,10 +1,11 @@
-// The page: loads the table once, embeds the text's passages in the background, and ranks them as one types.
+// The page that searches: loads an encoder, turns the text's passages into vectors in the background, and ranks them as
+// one types.
 
-import { load, open, type Device, type Model, type Progress } from "nibble";
+import { open, type Device, type Progress } from "nibble";
 import sample from "../../examples/lines.txt";
+import { Encoder, planBatches } from "./encoder.js";
 import {
   element,
-  fetchFile,
   makeHit,
   megabytes,
   retryButton,
@@ -13,30 +14,35 @@ import {
   showOpening,
   showProgress,
 } from "./page.js";
-import { rank, splitPassages, unit } from "./search.js";
-import { Tokenizer } from "./tokenizer.js";
+import { rank, splitPassages } from "./search.js";
+import { keepPage } from "./stored.js";
 
-const PROGRAM = "wordllama-q4.pte";
-const VOCABULARY = "vocabulary.txt";
 const FIRST_QUESTION = "How do I keep my plants alive on holiday?";
 const MOST_RESULTS = 10;
 /** Milliseconds between two looks at a ranking that is still growing. */
 const REFRESH = 100;
+/** A question waits for at most one batch. */
+const BATCH = 8;
+/** Passages are sorted by length among this many at a time, so that the first results come soon. */
+const WINDOW = 256;
 
+const modelField = element<HTMLSelectElement>("model");
 const questionField = element<HTMLInputElement>("question");
 const textField = element<HTMLTextAreaElement>("text");
 
 interface Ready {
   device: Device;
-  model: Model;
-  tokenizer: Tokenizer;
+  encoder: Encoder;
 }
 
 let ready: Ready | undefined;
-let vocabulary: Promise<Tokenizer> | undefined;
+/** Ends the load that is under way. */
+let loading = new AbortController();
 let passages: string[] = [];
-/** Per passage; undefined for those without tokens. They outlive a lost device: the table is the same. */
+/** Per passage; undefined for those without tokens. They outlive a lost device, but not another model. */
 const vectors = new Map<string, Float32Array | undefined>();
+/** The model that they are from. */
+let vectorsModel = "";
 /** What was last asked, once it has its vector. */
 let target: { vector: Float32Array; milliseconds: number } | undefined;
 /** Counts up, so that what was begun for an older text or question knows that it is old. */
@@ -44,26 +50,30 @@ let textVersion = 0;
 let questionVersion = 0;
 
 async function start(): Promise<void> {
+  end();
+  const { signal } = (loading = new AbortController());
   showOpening();
+  const name = modelField.value;
+  element("loading-label").textContent = `Loading ${name}`;
+  if (vectorsModel !== name) {
+    vectors.clear();
+    element("results").replaceChildren();
+  }
+  vectorsModel = name;
   let device: Device | undefined;
   try {
-    const tokenizer = fetchVocabulary();
-    tokenizer.catch(() => undefined); // reported below, if nothing else fails before
     device = await open();
     const opened = device;
     showDevice(device);
     const began = performance.now();
     let last: Progress | undefined;
-    const model = await load(PROGRAM, {
-      device,
-      inputs: ["ids"],
-      outputs: ["mean"],
-      onProgress: (progress) => {
-        last = progress;
-        showProgress(progress, (performance.now() - began) / 1000);
-      },
-    });
-    ready = { device, model, tokenizer: await tokenizer };
+    const onProgress = (progress: Progress): void => {
+      last = progress;
+      showProgress(progress, (performance.now() - began) / 1000);
+    };
+    const encoder = await Encoder.load(name, device, onProgress, signal);
+    signal.throwIfAborted();
+    ready = { device, encoder };
     void device.lost.then((error) => {
       if (ready?.device === opened) fail(error);
     });
@@ -71,55 +81,58 @@ async function start(): Promise<void> {
     element("loading").hidden = true;
     // The question first: what was read before a device was lost can be ranked at once.
     await Promise.all([ask(), readText()]);
+    await keepPage();
   } catch (error) {
-    ready = undefined;
-    fail(error);
+    if (!signal.aborted) fail(error);
     device?.destroy();
   }
 }
 
-function fetchVocabulary(): Promise<Tokenizer> {
-  const download = async (): Promise<Tokenizer> => Tokenizer.parse(await (await fetchFile(VOCABULARY)).text());
-  vocabulary ??= download().catch((error: unknown) => {
-    vocabulary = undefined;
-    throw error;
-  });
-  return vocabulary;
+/** Ends what runs. */
+function end(): void {
+  loading.abort();
+  const ended = ready;
+  ready = target = undefined;
+  ended?.encoder.dispose();
+  ended?.device.destroy();
 }
 
 /** Ends what runs, and says what happened and what to do. */
 function fail(error: unknown): void {
-  ready?.model.dispose();
-  ready = undefined;
+  end();
   showFailure(error);
 }
 
-async function embed(text: string, { model, tokenizer }: Ready): Promise<Float32Array | undefined> {
-  const most = model.inputs[0]!.shape[1]!;
-  const ids = tokenizer.encode(text).slice(0, most);
-  if (ids.length === 0) return undefined;
-  const { mean } = await model.run({ ids: { data: ids, shape: [1, ids.length] } });
-  return unit(mean!.data as Float32Array);
-}
-
-/** Embeds the passages that are new, one at a time, so that a question never waits for more than one. */
+/** Turns the passages that are new into vectors, a few at a time. */
 async function readText(): Promise<void> {
   const version = ++textVersion;
   passages = splitPassages(textField.value);
   const wanted = new Set(passages);
   for (const passage of vectors.keys()) if (!wanted.has(passage)) vectors.delete(passage);
+  const unread = passages.filter((passage) => !vectors.has(passage));
   let shown = performance.now();
-  for (const [i, passage] of passages.entries()) {
-    if (vectors.has(passage)) continue;
+  for (let start = 0; start < unread.length; start += WINDOW) {
     const current = ready;
     if (!current) return;
-    const vector = await embed(passage, current).catch((error: unknown) => failIn(current, error));
-    if (version !== textVersion || ready !== current) return;
-    vectors.set(passage, vector);
-    if (performance.now() - shown < REFRESH) continue;
-    element("text-note").textContent = `Read ${i + 1} of ${passages.length} passages.`;
-    showResults();
-    shown = performance.now();
+    const texts = unread.slice(start, start + WINDOW);
+    const tokens = texts.map((text) => current.encoder.tokenize(text));
+    for (const [i, ids] of tokens.entries()) if (ids.length === 0) vectors.set(texts[i]!, undefined);
+    const most = Math.min(BATCH, current.encoder.batch);
+    for (const batch of planBatches(
+      tokens.map(({ length }) => length),
+      most,
+    )) {
+      const made = await encodeIn(
+        current,
+        batch.map((i) => tokens[i]!),
+      );
+      if (!made || version !== textVersion || ready !== current) return;
+      for (const [i, row] of batch.entries()) vectors.set(texts[row]!, made[i]);
+      if (performance.now() - shown < REFRESH) continue;
+      element("text-note").textContent = `Read ${vectors.size} of ${passages.length} passages.`;
+      showResults();
+      shown = performance.now();
+    }
   }
   element("text-note").textContent = `${passages.length} ${passages.length === 1 ? "passage" : "passages"}.`;
   showResults();
@@ -131,15 +144,22 @@ async function ask(): Promise<void> {
   if (!current) return;
   const began = performance.now();
   const question = questionField.value.trim();
-  const vector = await embed(question, current).catch((error: unknown) => failIn(current, error));
+  const tokens = question === "" ? [] : current.encoder.tokenize(question);
+  const made = tokens.length > 0 ? await encodeIn(current, [tokens]) : [];
   // The newest question wins.
-  if (version !== questionVersion || ready !== current) return;
-  target = vector && { vector, milliseconds: 0 };
+  if (!made || version !== questionVersion || ready !== current) return;
+  target = made[0] && { vector: made[0], milliseconds: 0 };
   showResults(began);
 }
 
-function failIn(current: Ready, error: unknown): undefined {
-  if (ready === current) fail(error);
+/** Undefined if it failed, which has been told then. */
+async function encodeIn(current: Ready, texts: number[][]): Promise<Float32Array[] | undefined> {
+  try {
+    return await current.encoder.encode(texts);
+  } catch (error) {
+    if (ready === current) fail(error);
+    return undefined;
+  }
 }
 
 /** Ranks what has been read; `began`: when the question was asked. */
@@ -174,11 +194,29 @@ function debounce(call: () => unknown, milliseconds: number): () => void {
   };
 }
 
+/** The address names the model, so that it can be kept and sent. */
+function takeModelFromAddress(): void {
+  const wanted = new URLSearchParams(location.search).get("model");
+  const options = Array.from(modelField.options, ({ value }) => value);
+  modelField.value = wanted !== null && options.includes(wanted) ? wanted : options[0]!;
+}
+
+takeModelFromAddress();
 // A reloaded page keeps what was typed.
 textField.value ||= sample.trimEnd();
 questionField.value ||= FIRST_QUESTION;
-questionField.addEventListener("input", debounce(ask, 60));
-textField.addEventListener("input", debounce(readText, 250));
+modelField.addEventListener("change", () => {
+  history.replaceState(null, "", `?model=${modelField.value}`);
+  void start();
+});
+questionField.addEventListener(
+  "input",
+  debounce(() => ask().catch(fail), 60),
+);
+textField.addEventListener(
+  "input",
+  debounce(() => readText().catch(fail), 250),
+);
 retryButton.addEventListener("click", () => {
   questionField.focus(); // the button goes away
   void start();

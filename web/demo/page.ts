@@ -53,7 +53,8 @@ export function showProgress({ loaded, total, cached }: Progress, seconds = 0): 
   progressBar.value = loaded;
   const speed = loaded > cached && seconds > 0 ? `, ${megabytes((loaded - cached) / seconds)}/s` : "";
   const origin = cached > 0 ? `, ${megabytes(cached)} from this browser's cache` : "";
-  element("loaded").textContent = `${megabytes(loaded)} of ${megabytes(total)}${speed}${origin}`;
+  const next = loaded === total ? "; preparing the GPU" : ""; // which takes its time where kernels are new
+  element("loaded").textContent = `${megabytes(loaded)} of ${megabytes(total)}${speed}${origin}${next}`;
 }
 
 /** Says what happened and what to do. */

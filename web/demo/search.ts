@@ -25,15 +25,7 @@ export function splitPassages(text: string): string[] {
   return [...passages];
 }
 
-/** A vector of length 1 in the same direction, so that a product of two is their cosine. */
-export function unit(vector: ArrayLike<number>): Float32Array {
-  let square = 0;
-  for (let i = 0; i < vector.length; ++i) square += vector[i]! ** 2;
-  const scale = 1 / Math.max(Math.sqrt(square), 1e-12);
-  return Float32Array.from(vector, (value) => value * scale);
-}
-
-/** The passages closest to a question, best first; those without a vector are left out. */
+/** The passages closest to a question, best first; those without a vector are left out. Vectors have length one. */
 export function rank(
   question: Float32Array,
   passages: readonly string[],

@@ -200,13 +200,13 @@ export class GpuDevice implements Device {
     const key = `${description.bindings.join(" ")}\n${overrides}\n${description.wgsl}`;
     let one = this.pipelines.get(key);
     if (!one) {
-      const made = (one = { made: this.compile(description), users: new Set<symbol>() });
-      made.made.catch(() => {
-        if (this.pipelines.get(key) !== made) return; // it was let go and made again
+      const added = { made: this.compile(description), users: new Set<symbol>() };
+      added.made.catch(() => {
+        if (this.pipelines.get(key) !== added) return; // it was let go and made again
         this.pipelines.delete(key);
         this.layouts.delete(description.bindings.join(" ")); // it may be invalid
       });
-      this.pipelines.set(key, one);
+      this.pipelines.set(key, (one = added));
     }
     one.users.add(user);
     return one.made;

@@ -7,6 +7,7 @@ import { InFlight } from "./in_flight.js";
 import { countOf, dimsOf, type Given } from "./inputs.js";
 import type { Planner } from "./planner.js";
 import { bindBuffers, makeBuffers, makeLayoutBuffers, type Resources } from "./resources.js";
+import { SessionState } from "./state.js";
 import { Stepper } from "./stepper.js";
 import type { DType, Tensor } from "./types.js";
 
@@ -47,8 +48,7 @@ export class Executor {
   private readonly groupKeys: Uint32Array;
   private readonly scratch: ArrayBuffer[] = [];
   private readonly offset = new Uint32Array(1);
-  /** Rows in use of the layout's states, after the last call that succeeded. */
-  stateRows: readonly number[];
+  readonly state: SessionState;
   private preparedVersion = 0;
   /** Some dispatch of the call may report a fault. */
   private canFault = false;
@@ -67,7 +67,7 @@ export class Executor {
     this.planner = resources.planner;
     this.layout = resources.layout;
     this.groupKeys = new Uint32Array(this.layout.maxDispatches * DISPATCH_WORDS);
-    this.stateRows = this.layout.states.map(() => 0);
+    this.state = new SessionState(resources, buffers);
     this.stepper = new Stepper(this.planner);
     resources.acquire();
   }
@@ -117,13 +117,14 @@ export class Executor {
     hosts: readonly (DType | undefined)[],
     signal?: AbortSignal,
   ): Promise<(Tensor | undefined)[]> {
+    this.state.check();
     const writes = this.setInputs(inputs);
     const step = this.stepper.update();
     const outputs = this.liveOutputs(step);
     const reads = this.planReads(outputs, hosts);
     try {
       await this.submit(step, writes, reads, signal);
-      this.stateRows = this.liveRows(step);
+      this.state.rows = this.liveRows(step);
       return outputs.map((output, i) => this.result(output, i, reads[i], hosts[i]));
     } catch (error) {
       if (signal?.aborted && error === signal.reason) throw error;

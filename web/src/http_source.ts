@@ -6,6 +6,9 @@ import type { Source } from "./types.js";
 /** The size of the first request. Most programs without their weights fit. */
 const FIRST_BYTES = 1 << 16;
 
+/** Finds the file among those that an earlier visit kept. */
+type FindKept = (error: unknown) => Promise<Source | undefined>;
+
 export class HttpSource implements Source {
   readonly name: string;
   readonly parallel: number;
@@ -24,11 +27,20 @@ export class HttpSource implements Source {
     this.name = url.href;
     this.pass = pass;
     this.parallel = pass ? 1 : 4;
-    this.version = { url: url.href, tag: `${tag}/${size ?? ""}`, certain: tag !== "" };
+    this.version = { url: url.href, tag: withSize(tag, size), certain: tag !== "" };
   }
 
-  static async open(url: URL, signal: AbortSignal): Promise<HttpSource> {
-    const response = await request(url, signal, 0, FIRST_BYTES);
+  /** `kept` is asked for the file if its server cannot be reached. */
+  static async open(url: URL, signal: AbortSignal, kept?: FindKept): Promise<Source> {
+    let response: Response;
+    try {
+      response = await ask(url, signal, 0, FIRST_BYTES);
+    } catch (error) {
+      const source = signal.aborted ? undefined : await kept?.(error);
+      if (source) return source;
+      throw error;
+    }
+    checkRange(url, response, 0);
     if (response.status === 416) return new HttpSource(url, 0, new Uint8Array(0), tagOf(response), undefined);
     const hasRanges = response.status === 206;
     if (!response.ok) throw refused(url, statusOf(response));
@@ -123,17 +135,20 @@ class Pass {
   }
 }
 
-/** Bypasses the browser's own cache, which does not help with ranges of a large file; `load()` has its own. */
 async function request(url: URL, signal: AbortSignal, offset = 0, count = 0): Promise<Response> {
-  let response: Response;
+  const response = await ask(url, signal, offset, count);
+  checkRange(url, response, offset);
+  return response;
+}
+
+/** Bypasses the browser's own cache, which does not help with ranges of a large file; `load()` has its own. */
+async function ask(url: URL, signal: AbortSignal, offset: number, count: number): Promise<Response> {
   try {
     const headers: HeadersInit = count ? { Range: `bytes=${offset}-${offset + count - 1}` } : {};
-    response = await fetch(url, { signal, cache: "no-store", headers });
+    return await fetch(url, { signal, cache: "no-store", headers });
   } catch (error) {
     throw failed(url, signal, error);
   }
-  checkRange(url, response, offset);
-  return response;
 }
 
 /** A server of another origin may hide which range it gives. */
@@ -157,7 +172,7 @@ function statusOf(response: Response): string {
   return `${response.status} ${response.statusText}`.trimEnd();
 }
 
-function concat(pieces: readonly Uint8Array[]): Uint8Array {
+export function concat(pieces: readonly Uint8Array[]): Uint8Array {
   const bytes = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.length, 0));
   let at = 0;
   for (const piece of pieces) {
@@ -170,6 +185,16 @@ function concat(pieces: readonly Uint8Array[]): Uint8Array {
 /** Identifies the version of the file; empty if the server does not say. */
 function tagOf(response: Response): string {
   return response.headers.get("etag") ?? response.headers.get("last-modified") ?? "";
+}
+
+/** Identifies the version together with the size, which `sizeOf()` tells again. */
+function withSize(tag: string, size: number | undefined): string {
+  return `${tag}/${size ?? ""}`;
+}
+
+export function sizeOf(version: string): number | undefined {
+  const size = version.slice(version.lastIndexOf("/") + 1);
+  return size === "" ? undefined : Number(size);
 }
 
 /** `bytes 0-99/1234` has 1234 bytes. */

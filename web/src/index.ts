@@ -37,27 +37,37 @@ export async function load(from: ProgramSource, options: LoadOptions): Promise<M
   const closing: (() => void)[] = [];
   try {
     device.check();
-    const opening = openSource(from, stop.signal).then((source) => {
+    const cacheName =
+      options.cache === false ? undefined : typeof options.cache === "string" ? options.cache : "nibble";
+    const opening = openSource(from, stop.signal, cacheName).then((source) => {
       if (stop.signal.aborted) source.close?.();
       else closing.push(() => source.close?.());
       return source;
     });
     const [module, source] = await Promise.all([plannerModule(options.wasm), opening]);
     const planner = await Planner.create(module);
-    const layout = await planProgram(source, planner, device.profile(), choices, stop.signal);
-    const resources = await Resources.make(device, planner, layout);
+    const cache = cacheName === undefined ? undefined : await RangeCache.open(cacheName, source);
+    const head = cache?.remembering(source) ?? source;
+    const planned = await planProgram(head, planner, device.profile(), choices, stop.signal);
+    const resources = await Resources.make(device, planner, planned);
     closing.push(() => resources.release());
     // Allocate all memory before gigabytes are uploaded.
     const executor = await Executor.make(resources);
     closing.push(() => executor.destroy());
     const model = new LoadedModel(resources, executor, options);
-    const cacheName = typeof options.cache === "string" ? options.cache : "nibble";
-    const cache = options.cache === false ? undefined : await RangeCache.open(cacheName, source);
     const verify = options.verify ?? source.version?.certain === false;
     const onProgress = (loaded: number, total: number, cached: number): void =>
       options.onProgress?.({ loaded, total, cached, heapBytes: planner.heapBytes });
-    const loader = new Loader(device, source, layout, executor.buffers, { cache, verify, onProgress }, stop.signal);
+    const loader = new Loader(
+      device,
+      source,
+      planned.layout,
+      executor.buffers,
+      { cache, verify, onProgress },
+      stop.signal,
+    );
     await Promise.all([resources.compile(), loader.run()]);
+    await cache?.keepHead();
     await resources.prepare(stop.signal);
     await resources.keepState(executor.buffers, loader.notZero);
     closing.splice(-2); // the model owns them now

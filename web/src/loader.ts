@@ -24,6 +24,12 @@ const HASH_WINDOW = 1 << 18;
 /** Stands for the size of a file whose size is unknown. */
 const UNKNOWN_SIZE = 2 ** 48;
 
+export interface Planned {
+  layout: Layout;
+  /** Of the blob, which names most weights by their own hashes and holds the others. */
+  fingerprint: string;
+}
+
 /** Reads everything but the weights, and plans. */
 export async function planProgram(
   source: Source,
@@ -31,7 +37,7 @@ export async function planProgram(
   profile: Profile,
   options: Options,
   signal: AbortSignal,
-): Promise<Layout> {
+): Promise<Planned> {
   const size = source.size ?? UNKNOWN_SIZE;
   const head = await readAtMost(source, 0, Math.min(HEAD_BYTES, size), signal);
   const programBytes = planner.head(head, size);
@@ -43,7 +49,10 @@ export async function planProgram(
     programBytes <= head.length ? head.subarray(0, programBytes) : await readAll(source, 0, programBytes, signal);
   const { offset, size: blobBytes } = planner.container(program, options.method);
   const blob = await readAll(source, offset, blobBytes, signal);
-  return planner.plan(blob, profile, options);
+  const layout = planner.plan(blob, profile, options);
+  // Only what has a state can be saved.
+  const fingerprint = layout.states.length === 0 ? "" : new Sha256().update(blob).digest();
+  return { layout, fingerprint };
 }
 
 /** A range of the file that is read at once: a large constant, or several small ones. */

@@ -6,7 +6,7 @@ import { Executor } from "./executor.js";
 import type { GpuDevice } from "./device.js";
 import { dimsOf } from "./inputs.js";
 import type { Resources } from "./resources.js";
-import { LoadedSession } from "./session.js";
+import { GONE, LoadedSession } from "./session.js";
 import type { ConstantValue, Inputs, Model, Names, RunOptions, Session, State, Tensor, ValueInfo } from "./types.js";
 
 export class LoadedModel implements Model {
@@ -17,7 +17,7 @@ export class LoadedModel implements Model {
   readonly constants: Readonly<Record<string, ConstantValue>>;
   /** The inputs' names in errors. */
   readonly labels: readonly string[];
-  private readonly own: LoadedSession;
+  readonly own: LoadedSession;
   private disposed = false;
 
   /** `executor` belongs to the model's own session. */
@@ -53,7 +53,7 @@ export class LoadedModel implements Model {
     this.own.checkDisposed();
     this.device.check();
     const executor = await Executor.make(this.resources);
-    const session = new LoadedSession(this, executor, "the session is disposed: make another");
+    const session = new LoadedSession(this, executor, GONE);
     try {
       this.own.checkDisposed();
       await this.resources.beginState(executor.buffers);

@@ -20,6 +20,7 @@ export interface Exports {
   nibble_program_blob(bytes: Address, count: number): number;
   nibble_program_plan(profile: Address, options: Address): Address;
   nibble_program_name_input(input: number, name: Address, nameBytes: number): number;
+  nibble_program_live_ranges(rows: Address, count: number): Address;
   nibble_session_new(): number;
   nibble_session_free(session: number): void;
   nibble_session_given(session: number, count: number): Address;
@@ -168,6 +169,15 @@ export class Planner {
   /** Sets an input's name for errors. Call it before there is a session. */
   nameInput(input: number, name: string): void {
     this.withTexts([name], ([text]) => this.call((e) => e.nibble_program_name_input(input, text!.at, text!.bytes)));
+  }
+
+  /** What counts of a session's state, with so many rows in use of each. */
+  liveRanges(rows: readonly number[]): wire.StateRange[] {
+    const words = new Uint8Array(BigUint64Array.from(rows, BigInt).buffer);
+    return this.withBytes(words, (at) => {
+      const record = this.call((e) => e.nibble_program_live_ranges(at, rows.length));
+      return wire.readStateRanges(this.view, record).ranges;
+    });
   }
 
   /** The error in a failure record. */

@@ -3,6 +3,7 @@
 import type { Layout } from "#wire";
 import type { CompiledPipeline, GpuDevice } from "./device.js";
 import { InFlight } from "./in_flight.js";
+import type { Planned } from "./loader.js";
 import type { Planner } from "./planner.js";
 
 // The constants of GPUBufferUsage, which Node has no globals for.
@@ -82,12 +83,14 @@ export class Resources {
     readonly layout: Layout,
     /** By the layout's numbers. */
     readonly constants: Map<number, GPUBuffer>,
+    /** What tells the program from others, its weights included. */
+    readonly fingerprint: string,
   ) {}
 
   /** Makes buffers for the weights; nothing is compiled or uploaded yet. */
-  static async make(device: GpuDevice, planner: Planner, layout: Layout): Promise<Resources> {
+  static async make(device: GpuDevice, planner: Planner, { layout, fingerprint }: Planned): Promise<Resources> {
     const constants = await makeLayoutBuffers(device, layout, (role) => role === "constant" || role === "loading");
-    return new Resources(device, planner, layout, constants);
+    return new Resources(device, planner, layout, constants, fingerprint);
   }
 
   async compile(): Promise<void> {
@@ -157,15 +160,20 @@ export class Resources {
     await this.copy([...this.pristine].map(([id, to]) => [buffers[id]!, to]));
   }
 
-  /** Writes the initial state into new buffers. */
-  beginState(buffers: readonly GPUBuffer[]): Promise<void> {
-    return this.copy([...this.pristine].map(([id, from]) => [from, buffers[id]!]));
+  /** Writes the initial state into new buffers, whose bytes are zero, or into used ones. */
+  beginState(buffers: readonly GPUBuffer[], areUsed = false): Promise<void> {
+    const used = this.layout.buffers.flatMap(({ role }, id) => (areUsed && role === "state" ? [buffers[id]!] : []));
+    return this.copy(
+      [...this.pristine].map(([id, from]) => [from, buffers[id]!]),
+      used,
+    );
   }
 
-  private async copy(pairs: readonly (readonly [GPUBuffer, GPUBuffer])[]): Promise<void> {
-    if (pairs.length === 0) return;
+  private async copy(pairs: readonly (readonly [GPUBuffer, GPUBuffer])[], cleared: GPUBuffer[] = []): Promise<void> {
+    if (pairs.length + cleared.length === 0) return;
     await this.device.guard("copying the state of a session", () => {
       const encoder = this.device.handle.createCommandEncoder();
+      for (const buffer of cleared) encoder.clearBuffer(buffer);
       for (const [from, to] of pairs) encoder.copyBufferToBuffer(from, 0, to, 0, from.size);
       this.device.handle.queue.submit([encoder.finish()]);
     });

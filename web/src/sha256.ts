@@ -22,19 +22,20 @@ export class Sha256 {
   private readonly blockView = new DataView(this.block.buffer);
   private length = 0;
 
-  update(bytes: Uint8Array): void {
+  update(bytes: Uint8Array): this {
     let at = 0;
     const held = this.length % 64;
     this.length += bytes.length;
     if (held !== 0) {
       at = Math.min(64 - held, bytes.length);
       this.block.set(bytes.subarray(0, at), held);
-      if (held + at < 64) return;
+      if (held + at < 64) return this;
       this.compress(this.blockView, 0);
     }
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     for (; at + 64 <= bytes.length; at += 64) this.compress(view, at);
     this.block.set(bytes.subarray(at));
+    return this;
   }
 
   /** The digest in hex. Nothing can be added after. */

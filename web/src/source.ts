@@ -1,5 +1,6 @@
 // Sources that give the bytes of a program file by position.
 
+import { RangeCache } from "./cache.js";
 import { failure, invalid, messageOf, NibbleError, textOf } from "./errors.js";
 import { HttpSource } from "./http_source.js";
 import { isSize } from "./options.js";
@@ -10,10 +11,13 @@ export type { ProgramSource, Source };
 /** How many bytes a source gives at a time. */
 const PIECE = 1 << 20;
 
-export async function openSource(from: ProgramSource, signal: AbortSignal): Promise<Source> {
+/** `cacheName`: the cache in which to look for a file whose server cannot be reached. */
+export async function openSource(from: ProgramSource, signal: AbortSignal, cacheName?: string): Promise<Source> {
   if (typeof from === "string" || from instanceof URL) {
     const url = resolve(from);
-    return url === undefined || url.protocol === "file:" ? openFile(url ?? String(from)) : HttpSource.open(url, signal);
+    if (url === undefined || url.protocol === "file:") return openFile(url ?? String(from));
+    const kept = cacheName === undefined ? undefined : (error: unknown) => RangeCache.find(cacheName, url, error);
+    return HttpSource.open(url, signal, kept);
   }
   if (from instanceof Blob) return new BlobSource(from);
   if (from instanceof ArrayBuffer || ArrayBuffer.isView(from)) return new BytesSource(bytesOf(from));

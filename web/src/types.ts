@@ -96,6 +96,8 @@ export interface Model {
   readonly heapBytes: number;
   /** What the model's own session keeps from call to call. */
   readonly states: readonly State[];
+  /** The session that `run()` uses. */
+  readonly own: Session;
   /** Runs the program in the model's own session. */
   run(inputs: Inputs, options?: RunOptions): Promise<Record<string, Tensor>>;
   /** A further session. It shares weights and kernels, and its own state begins with the program's initial values. */
@@ -114,6 +116,8 @@ export interface RunOptions {
    * is already aborted changes nothing.
    */
   signal?: AbortSignal;
+  /** The names of the outputs to read back. The default is all; what is not read back costs no time. */
+  outputs?: readonly string[];
 }
 
 /** One user's state of a model. */
@@ -126,6 +130,22 @@ export interface Session {
    * until the call is finished.
    */
   run(inputs: Inputs, options?: RunOptions): Promise<Record<string, Tensor>>;
+  /**
+   * Goes back to a position: forgets all rows of the caches but the first `rows`. This and what follows waits for the
+   * calls that were made before.
+   */
+  rewind(rows: number): Promise<void>;
+  /** Goes back to the program's initial values. */
+  reset(): Promise<void>;
+  /** A further session that begins with a copy of this one's state, made on the GPU. */
+  fork(): Promise<Session>;
+  /** What the session keeps, as bytes. `note` is a text that restore() shows again. */
+  save(note?: string): Promise<Uint8Array>;
+  /**
+   * Takes over what save() gave, here or elsewhere, with the same program, weights and options. All is checked before
+   * anything changes; `accept` sees the note and the rows in use of each state, and may refuse them by a NibbleError.
+   */
+  restore(saved: Uint8Array, accept?: (note: string, rows: readonly number[]) => void): Promise<void>;
   /** Frees the session's memory. Calls that are not finished, and later ones, fail. */
   dispose(): void;
 }

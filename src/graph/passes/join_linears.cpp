@@ -8,18 +8,20 @@ namespace nibble {
 
 void join_linears(Graph& graph, const PassContext& context) {
   Rewriter rewriter(graph, context);
-  std::map<ValueId, std::vector<Linear>> by_input;
-  std::vector<ValueId> order;
+  // Those with offsets are joined with each other.
+  std::map<std::pair<ValueId, bool>, std::vector<Linear>> by_input;
+  std::vector<std::pair<ValueId, bool>> order;
   for (std::size_t n = 0; n < rewriter.size(); ++n) {
     if (const auto linear = joinable_linear(rewriter, graph, n)) {
-      auto& group = by_input[linear->x];
-      if (group.empty()) order.push_back(linear->x);
+      const std::pair key(linear->x, linear->has_offsets);
+      auto& group = by_input[key];
+      if (group.empty()) order.push_back(key);
       group.push_back(*linear);
     }
   }
   constexpr std::size_t kMost = 3;  // outputs that fit into one dispatch's bindings
-  for (auto x : order) {
-    std::span<const Linear> rest = by_input[x];
+  for (const auto& key : order) {
+    std::span<const Linear> rest = by_input[key];
     while (rest.size() >= 2) {
       const auto group = rest.first(std::min(kMost, rest.size()));
       rest = rest.subspan(group.size());

@@ -6,8 +6,10 @@ namespace nibble {
 
 std::optional<Linear> joinable_linear(const Rewriter& rewriter, const Graph& graph, std::size_t n) {
   const Node& node = rewriter.node(n);
-  if (rewriter.is_removed(n) || node.op != kLinear || !rewriter.is_null(node["bias"])) return {};
-  const Linear found{n, node["self"], node["weights"], node["weight_scales"], node["group_size"], node["out"]};
+  const bool has_offsets = node.op == kOffsetLinear;
+  if (rewriter.is_removed(n) || (node.op != kLinear && !has_offsets) || !rewriter.is_null(node["bias"])) return {};
+  const Linear found{n,          has_offsets, node["self"], node["weights"], node["weight_scales"], node["group_size"],
+                     node["out"]};
   const auto* weight = graph.tensor(found.weight);
   const auto* scales = graph.tensor(found.scales);
   if (graph.tensor(found.x) == nullptr || weight == nullptr || scales == nullptr ||
@@ -34,6 +36,7 @@ bool can_join(const Rewriter& rewriter, const Graph& graph, const PassContext& c
     const auto& first = *graph.tensor(linears[0].weight);
     const auto& scales = *graph.tensor(one.scales);
     const auto& first_scales = *graph.tensor(linears[0].scales);
+    if (one.has_offsets != linears[0].has_offsets) return false;
     if (weight.dtype != first.dtype || weight.shape[1] != first.shape[1]) return false;
     if (scales.dtype != first_scales.dtype || scales.shape[0] != first_scales.shape[0]) return false;
     if (graph.tensor(one.out)->dtype != graph.tensor(linears[0].out)->dtype) return false;
@@ -76,6 +79,7 @@ Node join(Rewriter& rewriter, std::string_view op, std::span<const Linear> linea
                         {"group_size", linears[0].group_size},
                         {"widths", rewriter.add(std::move(widths))},
                         {"pitches", rewriter.add(std::move(pitches))},
+                        {"has_offsets", rewriter.add(linears[0].has_offsets)},
                         {"out", out}},
                        std::move(origin));
 }

@@ -6,10 +6,13 @@
 namespace nibble {
 
 inline constexpr std::string_view kLinear = "et_vk.linear_q4gsw.default";
+/// The same with an offset for each group, whose constant has offsets of the same shape behind the scales.
+inline constexpr std::string_view kOffsetLinear = "nibble.linear_q4gsw_offset";
 
-/// The arguments of kLinear.
+/// The arguments of kLinear or kOffsetLinear.
 struct Linear {
   std::size_t node = 0;
+  bool has_offsets = false;
   ValueId x = 0, weight = 0, scales = 0, group_size = 0, out = 0;
 };
 

@@ -12,6 +12,7 @@ constexpr std::array kPasses = {
     Pass{"round_inputs", round_inputs, "rounds the input of linears with 8-bit activations once for all of them"},
     Pass{"common_subexpressions", common_subexpressions, "computes only once what has the same inputs"},
     Pass{"quantize_pairs", quantize_pairs, "leaves bytes as they are that become floats and the same bytes again"},
+    Pass{"offset_linears", offset_linears, "puts the offsets of groups of 4-bit weights into their linear"},
     Pass{"dead_values", dead_values, "removes what nobody reads"},
     Pass{"gate_up", gate_up, "makes one linear of silu(gate) * up"},
     Pass{"join_linears", join_linears, "makes one linear of several with one input, such as q, k and v"},
@@ -31,8 +32,7 @@ Status run_passes(Graph& graph, const PassContext& context, std::span<const std:
       std::vector<std::string_view> names;
       names.reserve(kPasses.size());
       for (const auto& pass : kPasses) names.push_back(pass.name);
-      return fail(ErrorCode::invalid_argument, "there is no pass '{}'; the passes are {}", name,
-                  fmt::join(names, ", "));
+      return fail(ErrorCode::invalid_argument, "there is no pass '{}'; the passes are {}", name, joined(names));
     }
   }
   for (const auto& pass : kPasses) {

@@ -42,9 +42,15 @@ void split_filters(Graph& graph, const PassContext& context);
 /// so it is not in the list either.
 void f16_caches(Graph& graph);
 
+/// Appends a node that finds the `count` largest logits of the last token, and three outputs after the program's own:
+/// the logits from the largest down, their tokens, and the sum of e^(logit - largest) over all. Runs only with the
+/// option candidates. An error if no output can be logits.
+Status add_candidates(Graph& graph, const PassContext& context, std::uint64_t count);
+
 void drop_views(Graph& graph, const PassContext& context);
 void round_inputs(Graph& graph, const PassContext& context);
 void common_subexpressions(Graph& graph, const PassContext& context);
+void offset_linears(Graph& graph, const PassContext& context);
 void gate_up(Graph& graph, const PassContext& context);
 void join_linears(Graph& graph, const PassContext& context);
 void add_rms_norm(Graph& graph, const PassContext& context);

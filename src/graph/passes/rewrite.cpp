@@ -127,9 +127,11 @@ ValueId Rewriter::add(Value value) {
 ValueId Rewriter::join(std::span<const ValueId> constants, DType dtype, Shape shape) {
   Constant joined;
   for (auto v : constants) {
-    const auto part = static_cast<std::uint32_t>(graph_.tensor(v)->constant);
-    joined.parts.push_back(part);
-    joined.length += graph_.constants[part].length;
+    const auto c = static_cast<std::uint32_t>(graph_.tensor(v)->constant);
+    const auto& parts = graph_.constants[c].parts;
+    if (parts.empty()) joined.parts.push_back(c);
+    joined.parts.insert(joined.parts.end(), parts.begin(), parts.end());
+    joined.length += graph_.constants[c].length;
   }
   graph_.constants.push_back(std::move(joined));
   sharers_.push_back(1);

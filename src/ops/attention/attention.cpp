@@ -102,13 +102,15 @@ constexpr Choice kLoadsChoice{"attention_loads", kLoads};
 
 Status run_rows(Lowering& op, Attention& a, const Variant& variant, const BufferArg& result) {
   auto& p = a.params;
+  const auto key_work = Size(p.batch) * p.key_heads * p.group * p.rows * (Size(p.quads) + p.value_quads);
   p.in_parts = result.buffer.kind == BufferRef::Kind::scratch ? 1 : 0;
   Kernel kernel{.shader = *variant.shader,
                 .bind = {op.read("query", a.query), op.read("key", a.key), op.read("value", a.value), result},
                 .params = p,
                 .threads = p.value_quads == 0 ? 0 : (Size(p.batch) * p.key_heads * p.tiles * p.parts).unchecked(),
                 .workgroup = variant.tile.threads,
-                .work = Size(p.batch) * p.key_heads * p.group * p.rows * p.keys * (Size(p.quads) + p.value_quads),
+                .work = key_work * p.keys,
+                .most_work = key_work * Size::from_signed(four_dims(op.bound(a.value))[a.axes.rows]),
                 .whole_groups = true,
                 .slots = {{"load", a.is_aligned ? wgsl::load_aligned_rows : wgsl::load_any_rows},
                           {"mask", a.mask ? wgsl::with_mask : wgsl::no_mask}}};

@@ -28,11 +28,11 @@ struct Rotation {
   bool by_quads() const { return size % 4 == 0 && width % (halves ? 8 : 4) == 0; }
 
   wgsl::RotaryParams params() const {
-    return {{0, 0, 0, narrow(size)},
-            {0, 0, 0, narrow(width)},
-            {0, 0, 0, narrow(positions)},
-            {0, 0, 0, narrow(first_row)},
-            {0, 0, 0, std::numeric_limits<std::uint32_t>::max()}};
+    return {.quads = {0, 0, 0, narrow(size)},
+            .first = {0, 0, 0, narrow(width)},
+            .heads = {0, 0, 0, narrow(positions)},
+            .skip = {0, 0, 0, narrow(first_row)},
+            .counts = {0, 0, 0, std::numeric_limits<std::uint32_t>::max()}};
   }
 };
 

@@ -1,5 +1,5 @@
 // Linear layers with 4-bit weights [N, K / 2]: value = (nibble - 8) * scale of its group and row. Scales lie group by
-// group, [K / group_size, N or more].
+// group, [K / group_size, N or more]; offsets of groups, which are added to the value, lie behind them in the same way.
 #include "ops/families.hpp"
 #include "ops/product/product.hpp"
 
@@ -18,6 +18,7 @@ Status check_weight(const Lowering& op, const Tensor& weight, std::int64_t depth
   return {};
 }
 
+/// `groups` counts those of offsets too.
 Status check_scales(const Lowering& op, const Tensor& scales, std::int64_t groups, std::int64_t columns) {
   if (scales.rank() != 2 || scales.shape[0] < groups || scales.shape[1] < columns) {
     return op.fail("{} has shape {}, but {} groups of {} columns need [{}, {}]", scales.arg, scales.shape, groups,
@@ -48,14 +49,16 @@ Status multiply_shards(Lowering& op, Product p, const Table& weight, const Colum
   p.results[0] = op.write("result", out);
   return op.for_each_row_range(weight.shape[0], {&weight, &scales}, [&](const RowRange& range) {
     const auto& [in_weight, in_scales, unused1, unused2] = range.shards;
+    const auto pitch = narrow(op.pitch(scales, in_scales));
     p.weight = op.read("weight", weight, in_weight);
     p.scales = op.read("scales", scales, in_scales);
     p.params.sections[0] = {.width = narrow(range.end - range.begin),
                             .weight_first = narrow(range.begin - in_weight.row_begin),
                             .scales_first = narrow(range.begin - in_scales.row_begin),
-                            .scales_pitch = narrow(op.pitch(scales, in_scales)),
+                            .scales_pitch = pitch,
                             .result_first = narrow(range.begin),
-                            .result_width = narrow(weight.shape[0])};
+                            .result_width = narrow(weight.shape[0]),
+                            .offsets = p.params.depth / p.params.group_size * pitch};
     return multiply(op, p);
   });
 }
@@ -80,17 +83,20 @@ Status round_to(Lowering& op, const Tensor& x, const Tensor& scales, const Tenso
 
 /// A linear with groups of columns that share a scale; the op says what x is.
 Result<Product> grouped_product(Lowering& op, const Tensor& x, const Tensor& weights, const Tensor& scales,
-                                std::int64_t group_size, const std::optional<Float<Tensor>>& bias, Out& out) {
+                                std::int64_t group_size, const std::optional<Float<Tensor>>& bias, Out& out,
+                                bool has_offsets = false) {
   TRY_ASSIGN(auto p, q4_product(op, x, weights, scales, group_size));
-  TRY(check_scales(op, scales, p.params.depth / group_size, weights.shape[0]));
+  p.has_offsets = has_offsets;
+  TRY(check_scales(op, scales, p.params.depth / group_size * (has_offsets ? 2 : 1), weights.shape[0]));
   TRY(add_bias(op, p, bias, weights));
   TRY(set_width(op, x, weights.shape[0], out));
   return p;
 }
 
+template <bool HasOffsets>
 Status linear_q4gsw(Lowering& op, const Float<Tensor>& self, const Table& weights, const Float<Columns>& scales,
                     std::int64_t group_size, const std::optional<Float<Tensor>>& bias, Float<Out>& out) {
-  TRY_ASSIGN(const auto p, grouped_product(op, self, weights, scales, group_size, bias, out));
+  TRY_ASSIGN(const auto p, grouped_product(op, self, weights, scales, group_size, bias, out, HasOffsets));
   return multiply_shards(op, p, weights, scales, out);
 }
 
@@ -123,10 +129,13 @@ Status round_rows(Lowering& op, const Float<Tensor>& self, const Float<Tensor>& 
   return round_to(op, self, scales, zero_points, op.write("result", out));
 }
 
-/// Linears whose weights lie one after another, and so do their scales, each a block [groups, pitch].
+/// Linears whose weights lie one after another, and so do their scales, each a block [groups, pitch], or [2 * groups,
+/// pitch] with offsets.
 Result<Product> sections_product(Lowering& op, const Tensor& x, const Tensor& weight, const Tensor& scales,
-                                 std::int64_t group_size, const Ints& widths, const Ints& pitches) {
+                                 std::int64_t group_size, const Ints& widths, const Ints& pitches,
+                                 const std::optional<bool>& has_offsets) {
   TRY_ASSIGN(auto p, q4_product(op, x, weight, scales, group_size));
+  p.has_offsets = has_offsets.value_or(false);
   if (widths.size() < 2 || widths.size() > p.params.sections.size() || pitches.size() != widths.size()) {
     return op.fail("widths and pitches have {} and {} items, but there must be 2 or 3 of each", widths.size(),
                    pitches.size());
@@ -145,9 +154,10 @@ Result<Product> sections_product(Lowering& op, const Tensor& x, const Tensor& we
                             .weight_first = narrow(columns.unchecked()),
                             .scales_first = narrow(scale.unchecked()),
                             .scales_pitch = narrow(pitches[i]),
-                            .result_width = width};
+                            .result_width = width,
+                            .offsets = narrow((groups * Size::from_signed(pitches[i])).unchecked())};
     columns = columns + Size::from_signed(widths[i]);
-    scale = scale + groups * Size::from_signed(pitches[i]);
+    scale = scale + groups * Size::from_signed(pitches[i]) * (p.has_offsets ? 2 : 1);
   }
   if (!columns.fits(static_cast<std::uint64_t>(weight.shape[0])) ||
       !scale.fits(static_cast<std::uint64_t>(scales.numel()))) {
@@ -160,8 +170,9 @@ Result<Product> sections_product(Lowering& op, const Tensor& x, const Tensor& we
 }
 
 Status linear_q4gsw_parts(Lowering& op, const Float<Tensor>& self, const Tensor& weights, const Float<Tensor>& scales,
-                          std::int64_t group_size, const Ints& widths, const Ints& pitches, const Float<Outs>& outs) {
-  TRY_ASSIGN(auto p, sections_product(op, self, weights, scales, group_size, widths, pitches));
+                          std::int64_t group_size, const Ints& widths, const Ints& pitches,
+                          const std::optional<bool>& has_offsets, const Float<Outs>& outs) {
+  TRY_ASSIGN(auto p, sections_product(op, self, weights, scales, group_size, widths, pitches, has_offsets));
   if (outs.size() != widths.size()) return op.fail("has {} outputs, but {} widths", outs.size(), widths.size());
   constexpr std::array<std::string_view, 3> kNames = {"result", "result1", "result2"};
   for (std::size_t i = 0; i < outs.size(); ++i) {
@@ -174,8 +185,9 @@ Status linear_q4gsw_parts(Lowering& op, const Float<Tensor>& self, const Tensor&
 }
 
 Status linear_q4gsw_gated(Lowering& op, const Float<Tensor>& self, const Tensor& weights, const Float<Tensor>& scales,
-                          std::int64_t group_size, const Ints& widths, const Ints& pitches, Float<Out>& out) {
-  TRY_ASSIGN(auto p, sections_product(op, self, weights, scales, group_size, widths, pitches));
+                          std::int64_t group_size, const Ints& widths, const Ints& pitches,
+                          const std::optional<bool>& has_offsets, Float<Out>& out) {
+  TRY_ASSIGN(auto p, sections_product(op, self, weights, scales, group_size, widths, pitches, has_offsets));
   if (p.sections != 2 || widths[0] != widths[1]) return op.fail("widths must be two equal numbers");
   TRY(set_width(op, self, widths[0], out));
   p.is_gated = true;
@@ -183,11 +195,13 @@ Status linear_q4gsw_gated(Lowering& op, const Float<Tensor>& self, const Tensor&
   return multiply(op, p);
 }
 
-constexpr std::string_view kJoined = "self, weights, weight_scales, group_size, widths, pitches -> out";
+constexpr std::string_view kGrouped = "self, weights, weight_scales, group_size, bias -> out";
+constexpr std::string_view kJoined = "self, weights, weight_scales, group_size, widths, pitches, has_offsets -> out";
 
 constexpr Op kLinearQ4Ops[] = {
-    open<linear_q4gsw>("et_vk.linear_q4gsw.default", "self, weights, weight_scales, group_size, bias -> out",
-                       "any depth, width and group size that divides the depth; weights of any size"),
+    open<linear_q4gsw<false>>("et_vk.linear_q4gsw.default", kGrouped,
+                              "any depth, width and group size that divides the depth; weights of any size"),
+    open<linear_q4gsw<true>>("nibble.linear_q4gsw_offset", kGrouped, "made by a pass: an offset for each group"),
     open<linear_qcs4w>("et_vk.linear_qcs4w.default", "self, weight, scales -> out",
                        "a scale per row of the weight; any depth and width; weights of any size"),
     op<linear_dq8ca_q4gsw>(

@@ -5,7 +5,8 @@
 // weight once for all rows.
 //
 // A nibble is masked where it stands, not shifted down: x is scaled by 1, 1/16, 1/256 and 1/4096 instead, once for all
-// columns, which is exact. The -8 of all nibbles together is -8 times the sum of x; the scale of a group comes last.
+// columns, which is exact. The -8 of all nibbles together is -8 times the sum of x; the scale of a group comes last, and
+// then its offset times that sum.
 // Sums are written as dot products, because the compilers then keep one sum at a time in a register.
 // Bindings: x, weight (words4), scales, ...
 //! uses: product_params, product_write
@@ -25,6 +26,7 @@ struct Columns {
   c: array<vec4<f32>, 8>,
   d: array<vec4<f32>, 8>,
   scales: vec4<f32>,
+  rest: vec4<f32>,  // what eight times x takes in all: an eighth of the offset, less the scale
 }
 // Of a thread's rows, the first half and, where there are several, the second.
 struct Step {
@@ -63,6 +65,13 @@ fn scales_at(i: u32) -> vec4<f32> {
   return vec4<f32>(load_scales(i), load_scales(i + 1u), load_scales(i + 2u), load_scales(i + 3u));
 }
 
+fn rest_at(offset: u32, scales: vec4<f32>) -> vec4<f32> {
+  if (OFFSETS == 1u) {
+    return 0.125 * scales_at(offset) - scales;
+  }
+  return vec4<f32>();
+}
+
 fn sum_of(w: array<vec4<f32>, 8>, x: array<vec4<f32>, 8>) -> f32 {
   return dot(w[0], x[0]) + dot(w[1], x[1]) + dot(w[2], x[2]) + dot(w[3], x[3]) + dot(w[4], x[4]) + dot(w[5], x[5]) +
          dot(w[6], x[6]) + dot(w[7], x[7]);
@@ -70,13 +79,18 @@ fn sum_of(w: array<vec4<f32>, 8>, x: array<vec4<f32>, 8>) -> f32 {
 
 fn add(sums: vec4<f32>, w: Columns, x: Row) -> vec4<f32> {
   let products = vec4<f32>(sum_of(w.a, x.k), sum_of(w.b, x.k), sum_of(w.c, x.k), sum_of(w.d, x.k));
+  if (OFFSETS == 1u) {
+    return sums + w.rest * x.eights + w.scales * products;
+  }
   return sums + w.scales * (products - x.eights);
 }
 
 // Adds four columns, from the vec4 `i` of words of the first one on.
-fn add_columns(sums: Sums, i: u32, scale: u32, x: Step) -> Sums {
+fn add_columns(sums: Sums, i: u32, scale: u32, offsets: u32, x: Step) -> Sums {
   let pitch = params.depth >> 5u;
-  let w = Columns(column(i), column(i + pitch), column(i + 2u * pitch), column(i + 3u * pitch), scales_at(scale));
+  let scales = scales_at(scale);
+  let w = Columns(column(i), column(i + pitch), column(i + 2u * pitch), column(i + 3u * pitch), scales,
+                  rest_at(scale + offsets, scales));
   var result = Sums(add_rows(sums.a, w, x.a), X());
   if (TILE_ROWS > 1u) {
     result.b = add_rows(sums.b, w, x.b);
@@ -131,15 +145,15 @@ fn main(@builtin(local_invocation_index) index: u32, @builtin(workgroup_id) id: 
       }
       let scale = s.scales_first + k / group_steps * s.scales_pitch + place.column;
       let i = first + k;
-      sum0 = add_columns(sum0, i, scale, x);
-      sum1 = add_columns(sum1, i + 4u * pitch, scale + 4u, x);
-      sum2 = add_columns(sum2, i + 8u * pitch, scale + 8u, x);
-      sum3 = add_columns(sum3, i + 12u * pitch, scale + 12u, x);
+      sum0 = add_columns(sum0, i, scale, s.offsets, x);
+      sum1 = add_columns(sum1, i + 4u * pitch, scale + 4u, s.offsets, x);
+      sum2 = add_columns(sum2, i + 8u * pitch, scale + 8u, s.offsets, x);
+      sum3 = add_columns(sum3, i + 12u * pitch, scale + 12u, s.offsets, x);
       if (TILE_ROWS > 1u) {
-        sum4 = add_columns(sum4, i + 16u * pitch, scale + 16u, x);
-        sum5 = add_columns(sum5, i + 20u * pitch, scale + 20u, x);
-        sum6 = add_columns(sum6, i + 24u * pitch, scale + 24u, x);
-        sum7 = add_columns(sum7, i + 28u * pitch, scale + 28u, x);
+        sum4 = add_columns(sum4, i + 16u * pitch, scale + 16u, s.offsets, x);
+        sum5 = add_columns(sum5, i + 20u * pitch, scale + 20u, s.offsets, x);
+        sum6 = add_columns(sum6, i + 24u * pitch, scale + 24u, s.offsets, x);
+        sum7 = add_columns(sum7, i + 28u * pitch, scale + 28u, s.offsets, x);
       }
     }
     if (part < GATED) {

@@ -178,6 +178,7 @@ Status multiply(Lowering& op, Product p) {
                               {"X_ALIGNED", flag(quads.x)},
                               {"WEIGHT_QUADS", flag(weight_quads)},
                               {"SWAPPED", flag(p.weights == Weights::q4_swapped)},
+                              {"OFFSETS", flag(p.has_offsets)},
                               {"GATED", flag(p.is_gated)}}};
   add_epilogue(p, kernel.slots);
   if (p.scales) kernel.bind.push_back(*p.scales);

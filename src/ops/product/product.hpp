@@ -24,8 +24,9 @@ struct Product {
   std::optional<BufferArg> addend{};  ///< by the strides in params
   std::array<std::optional<BufferArg>, 3> results{};
   std::size_t sections = 1;
-  bool is_gated = false;    ///< silu(section 0) * section 1
-  bool is_clamped = false;  ///< by params.low and params.high
+  bool has_offsets = false;  ///< behind the scales of 4-bit weights, by `offsets` of the section
+  bool is_gated = false;     ///< silu(section 0) * section 1
+  bool is_clamped = false;   ///< by params.low and params.high
 };
 
 /// Which kernel makes a product, and how it loads where shapes vary.

@@ -10,7 +10,7 @@ struct Section {
   result_first: u32,  // its first column in the result
   result_width: u32,  // columns of the result
   tiles_end: u32,     // column tiles up to the end of this section
-  padding: u32,
+  offsets: u32,       // from the scale of a group to its offset
 }
 struct Params {
   rows: u32,
@@ -36,7 +36,6 @@ struct Params {
   tap_column: u32,
   low: f32,           // see activation_clamp
   high: f32,
-  padding: u32,
   sections: array<Section, 3>,
   tail: array<vec4<f32>, 4>,
 }
@@ -48,6 +47,7 @@ override TILE_COLUMNS: u32 = 4u;
 override X_ALIGNED: u32 = 0u;     // 1: rows of x begin at a multiple of four elements
 override WEIGHT_QUADS: u32 = 0u;  // 1: four neighbouring weights can be loaded at once
 override SWAPPED: u32 = 0u;       // 1: of two nibbles in a byte, the high one comes first
+override OFFSETS: u32 = 0u;       // 1: groups of 4-bit weights have offsets
 override GATED: u32 = 0u;         // 1: the result is silu(section 0) * section 1
 
 struct Place {

@@ -1,4 +1,5 @@
-// 4-bit weights [columns, depth / 2] of any depth and any group size: (nibble - 8) * scale of group and column.
+// 4-bit weights [columns, depth / 2] of any depth and any group size: (nibble - 8) * scale of group and column,
+// plus their offset where there are any.
 // With WEIGHT_QUADS, four neighbours from a multiple of four on lie in one word and one group.
 // Bindings: weight (words), scales.
 
@@ -18,14 +19,34 @@ fn nibble_quad(row: u32, k: u32) -> vec4<f32> {
   return vec4<f32>((vec4<u32>(word) >> shifts) & vec4<u32>(15u)) - vec4<f32>(8.0);
 }
 
-// The scales of four columns at k; zero past the depth.
-fn scales_at(section: u32, column: u32, k: u32) -> vec4<f32> {
-  if (k >= params.depth) {
-    return vec4<f32>();
-  }
-  let s = params.sections[section];
-  let i = s.scales_first + k / params.group_size * s.scales_pitch + column;
+struct Group {
+  scales: vec4<f32>,
+  offsets: vec4<f32>,
+}
+
+fn scales_from(i: u32) -> vec4<f32> {
   return vec4<f32>(load_scales(i), load_scales(i + 1u), load_scales(i + 2u), load_scales(i + 3u));
+}
+
+// Of four columns at k; zero past the depth.
+fn group_at(section: u32, column: u32, k: u32) -> Group {
+  var group = Group();
+  if (k < params.depth) {
+    let s = params.sections[section];
+    let i = s.scales_first + k / params.group_size * s.scales_pitch + column;
+    group.scales = scales_from(i);
+    if (OFFSETS == 1u) {
+      group.offsets = scales_from(i + s.offsets);
+    }
+  }
+  return group;
+}
+
+fn weigh(nibbles: vec4<f32>, group: Group) -> vec4<f32> {
+  if (OFFSETS == 1u) {
+    return nibbles * group.scales + group.offsets;
+  }
+  return nibbles * group.scales;
 }
 
 // Which four neighbouring columns.
@@ -47,10 +68,10 @@ fn weights_at(columns: Columns4, shift: u32, k: u32) -> mat4x4<f32> {
   let row = params.sections[section].weight_first + column;
   let w = transpose(mat4x4<f32>(nibble_quad(row, k), nibble_quad(row + 1u, k), nibble_quad(row + 2u, k),
                                 nibble_quad(row + 3u, k)));
-  let s = scales_at(section, column, k);
+  let group = group_at(section, column, k);
   if (WEIGHT_QUADS == 1u) {
-    return mat4x4<f32>(w[0] * s, w[1] * s, w[2] * s, w[3] * s);
+    return mat4x4<f32>(weigh(w[0], group), weigh(w[1], group), weigh(w[2], group), weigh(w[3], group));
   }
-  return mat4x4<f32>(w[0] * s, w[1] * scales_at(section, column, k + 1u), w[2] * scales_at(section, column, k + 2u),
-                     w[3] * scales_at(section, column, k + 3u));
+  return mat4x4<f32>(weigh(w[0], group), weigh(w[1], group_at(section, column, k + 1u)),
+                     weigh(w[2], group_at(section, column, k + 2u)), weigh(w[3], group_at(section, column, k + 3u)));
 }

@@ -47,6 +47,26 @@ for (const inWorker of [false, true]) {
   });
 }
 
+test("second_load_needs_no_server", async () => {
+  const away = makeServer();
+  const address = await away.start();
+  const page = await TestPage.open(browser.context, address);
+  try {
+    const first = await page.call("visit", SMALL);
+    away.stop();
+    const second = await page.call("visit", SMALL);
+    assert.equal(second.cached, second.total);
+    assert.deepEqual(second.row, first.row);
+    // What was never loaded completely is not there, and nor is what was forgotten.
+    await assert.rejects(page.call("visit", LARGE), /reading .*model\.pte failed/);
+    await page.call("forget");
+    await assert.rejects(page.call("visit", SMALL), /reading .*model\.pte failed/);
+  } finally {
+    away.stop();
+    await page.page.close();
+  }
+});
+
 test("tampered_entry_is_found_and_fetched_again", async () => {
   const first = await onPage((page) => page.call("visit", SMALL));
   assert.ok((await onPage((page) => page.call("tamper"))) > 0);

@@ -1,56 +1,20 @@
 // The page that says what is in a picture, as examples/build_page.py --classify made it: `./test models` runs this, since
-// the model's packages are only there. Screenshots are kept in build/web/screenshots.
+// the model's packages are only there.
 
 import assert from "node:assert/strict";
-import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import type { Page } from "playwright-core";
-import { type Browser, launch } from "../support/chromium.js";
-import { makeServer, root } from "../support/places.js";
+import { DemoPages, type PageOptions, shoot, textOf } from "../support/demo_pages.js";
+import { pages as folder } from "../support/places.js";
 
 const skip = process.env.NIBBLE_CLASSIFY === undefined && "only ./test models builds this page";
-const folder = join(root, "build", "web", "classify");
-const screenshots = join(root, "build", "web", "screenshots");
-const server = makeServer();
-let base: string;
-let browser: Browser;
-before(async () => {
-  if (skip) return;
-  mkdirSync(screenshots, { recursive: true });
-  base = await server.start();
-  browser = await launch("--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream");
-});
-after(async () => {
-  await browser?.close();
-  server.stop();
-});
-
-async function onPage(
-  use: (page: Page) => Promise<void>,
-  { width = 1100, scheme = "light" as "light" | "dark", script = (): void => undefined } = {},
-): Promise<void> {
-  const page = await browser.context.newPage();
-  const complaints: string[] = [];
-  page.on("pageerror", (error) => complaints.push(String(error)));
-  page.on("request", (request) => {
-    const url = request.url();
-    if (!/^(data|blob):/.test(url) && !url.startsWith(base)) complaints.push(`a request to ${url}`);
-  });
-  try {
-    await page.setViewportSize({ width, height: 900 });
-    await page.emulateMedia({ colorScheme: scheme });
-    await page.addInitScript(script);
-    await page.goto(`${base}/files/web/classify/index.html`);
-    await use(page);
-    assert.deepEqual(complaints, []);
-  } finally {
-    await page.close();
-  }
-}
+const pages = new DemoPages(["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]);
+const onPage = (use: (page: Page) => Promise<void>, options: PageOptions = {}): Promise<void> =>
+  pages.on("classify.html", options, use);
 
 const first = (page: Page, way: string) => page.locator(`#${way} li`).first();
-const note = async (page: Page): Promise<string> => (await page.locator("#picture-note").textContent()) ?? "";
+const note = (page: Page): Promise<string> => textOf(page, "#picture-note");
 
 async function says(page: Page, what: string | RegExp): Promise<void> {
   for (const way of ["fp32", "int8"]) await first(page, way).filter({ hasText: what }).waitFor({ timeout: 120_000 });
@@ -61,10 +25,10 @@ test("page_names_pictures_from_files_and_by_dropping_them", { skip }, () =>
     await says(page, /cat$/);
     for (const way of ["fp32", "int8"]) {
       assert.equal(await page.locator(`#${way} li`).count(), 5);
-      assert.match((await page.locator(`#${way}-time`).textContent()) ?? "", /^\d+ ms$/);
+      assert.match(await textOf(page, `#${way}-time`), /^\d+ ms$/);
     }
     assert.match(await note(page), /^chelsea\.png, 451 × 300$/);
-    await page.screenshot({ path: join(screenshots, "classify.png"), fullPage: true });
+    await shoot(page, "classify");
 
     await page.locator("#file").setInputFiles(join(folder, "coffee.png"));
     await says(page, "espresso");
@@ -97,7 +61,7 @@ test("camera_is_looked_at_until_it_is_stopped", { skip }, () =>
     await page.locator("#camera").click();
     await page.waitForFunction(() => document.getElementById("picture-note")!.textContent === "From the camera");
     await first(page, "int8").filter({ hasNotText: /cat$/ }).waitFor({ timeout: 120_000 });
-    await page.screenshot({ path: join(screenshots, "classify-camera.png"), fullPage: true });
+    await shoot(page, "classify-camera");
     assert.equal(await page.locator("#camera").textContent(), "Stop the camera");
     assert.ok(await page.locator("#video").isVisible());
     await page.locator("#camera").click();
@@ -119,8 +83,8 @@ test("page_says_that_there_is_no_camera", { skip }, () => {
       assert.equal(await page.locator("#no-camera").textContent(), "There is no camera here.");
       const wide = await page.evaluate(() => document.documentElement.scrollWidth);
       assert.ok(wide <= 360, `the page is ${wide} wide`);
-      await page.screenshot({ path: join(screenshots, "classify-phone.png"), fullPage: true });
+      await shoot(page, "classify-phone");
     },
-    { script, width: 360, scheme: "dark" },
+    { scripts: [script], width: 360, scheme: "dark" },
   );
 });

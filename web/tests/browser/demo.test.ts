@@ -1,53 +1,24 @@
-// The page of web/demo, as examples/build_page.py made it; screenshots are kept in build/web/screenshots.
+// The page that searches: what it finds, what it says when something is missing, and that it works without its server.
 
 import assert from "node:assert/strict";
-import { mkdirSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import type { Page } from "playwright-core";
-import { type Browser, launch } from "../support/chromium.js";
+import {
+  checkReadable,
+  DemoPages,
+  exposeDevice,
+  loseDevice,
+  type PageOptions,
+  shoot,
+  textOf,
+} from "../support/demo_pages.js";
 import { makeServer, root } from "../support/places.js";
 
-const screenshots = join(root, "build", "web", "screenshots");
-const server = makeServer();
-let base: string;
-let browser: Browser;
-before(async () => {
-  mkdirSync(screenshots, { recursive: true });
-  base = await server.start();
-  browser = await launch();
-});
-after(async () => {
-  await browser?.close();
-  server.stop();
-});
-
-interface PageOptions {
-  /** Runs before the page's own script. */
-  script?: () => void;
-  width?: number;
-  scheme?: "light" | "dark";
-}
-
-async function onPage(options: PageOptions, use: (page: Page) => Promise<void>): Promise<void> {
-  const page = await browser.context.newPage();
-  const complaints: string[] = [];
-  page.on("pageerror", (error) => complaints.push(String(error)));
-  page.on("request", (request) => {
-    const url = request.url();
-    if (!url.startsWith(base) && !url.startsWith("data:")) complaints.push(`a request to ${url}`);
-  });
-  try {
-    await page.setViewportSize({ width: options.width ?? 1100, height: 900 });
-    await page.emulateMedia({ colorScheme: options.scheme ?? "light" });
-    if (options.script) await page.addInitScript(options.script);
-    await page.goto(`${base}/files/demo/index.html`);
-    await use(page);
-    assert.deepEqual(complaints, []);
-  } finally {
-    await page.close();
-  }
-}
+const pages = new DemoPages();
+const onPage = (options: PageOptions, use: (page: Page) => Promise<void>): Promise<void> =>
+  pages.on("index.html", options, use);
 
 const results = (page: Page): Promise<string[]> => page.locator("#results li span:last-child").allTextContents();
 
@@ -67,12 +38,12 @@ test("page_finds_passages_by_meaning", () =>
   onPage({}, async (page) => {
     const first = await answered(page);
     assert.equal(first.length, 10);
-    assert.match((await page.locator("#device").textContent()) ?? "", /SwiftShader/i);
-    assert.match((await page.locator("#facts").textContent()) ?? "", /MB loaded/);
-    assert.match((await page.locator("#status").textContent()) ?? "", /closest of \d+, found in \d+\.\d ms/);
+    assert.match(await textOf(page, "#device"), /SwiftShader/i);
+    assert.match(await textOf(page, "#facts"), /MB loaded/);
+    assert.match(await textOf(page, "#status"), /closest of \d+, found in \d+\.\d ms/);
     assert.ok(await page.locator("#loading").isHidden());
     assert.ok(await page.locator("#error").isHidden());
-    await page.screenshot({ path: join(screenshots, "page.png"), fullPage: true });
+    await shoot(page, "page");
 
     await page
       .locator("#text")
@@ -82,6 +53,62 @@ test("page_finds_passages_by_meaning", () =>
     await finds(page, "kitten", "My cat sleeps all day.");
     await finds(page, "oven and flour", "Bake the bread for forty minutes.");
   }));
+
+/** What nibble.Encoder finds: by model and question, lines with their scores. tests/web/export_page.py made it. */
+const found = JSON.parse(readFileSync(join(root, "build", "web", "search.json"), "utf8")) as Record<
+  string,
+  Record<string, [string, number][]>
+>;
+
+for (const [model, questions] of Object.entries(found)) {
+  test(`scores of ${model} are those of Python`, () =>
+    pages.on(`index.html?model=${model}`, {}, async (page) => {
+      await answered(page);
+      assert.equal(await page.getByLabel("Model").inputValue(), model);
+      for (const [question, wanted] of Object.entries(questions)) {
+        await finds(page, question, wanted[0]![0]);
+        const shown = await page.locator("#results .score").allTextContents();
+        assert.equal(shown.length, wanted.length);
+        for (const [i, [line, score]] of wanted.entries()) {
+          assert.ok(Math.abs(Number(shown[i]) - score) <= 1e-3, `"${line}" has ${shown[i]}, but ${score} in Python`);
+        }
+      }
+      await shoot(page, `search-${model}`);
+    }));
+}
+
+test("model_can_be_changed", { skip: !("minilm" in found) && "the page has one model" }, () =>
+  onPage({}, async (page) => {
+    await answered(page);
+    const [question, lines] = Object.entries(found.minilm!)[0]!;
+    await page.getByLabel("Model").selectOption("minilm");
+    await finds(page, question, lines[0]![0]);
+    const score = Number(await page.locator("#results .score").first().textContent());
+    assert.ok(Math.abs(score - lines[0]![1]) <= 1e-3, `${score} is not that of MiniLM`);
+    assert.match(page.url(), /\?model=minilm$/);
+  }),
+);
+
+test("page_opens_without_its_server_after_a_visit", async () => {
+  const away = makeServer();
+  try {
+    await pages.on("index.html", { base: await away.start() }, async (page) => {
+      const before = await answered(page);
+      await page.getByRole("button", { name: "Delete it" }).waitFor();
+      assert.match(await textOf(page, "#stored"), /stores \d+\.\d MB of these pages and their models/);
+      away.stop();
+      await page.reload();
+      assert.deepEqual(await answered(page), before);
+      assert.match(await textOf(page, "#facts"), /from this browser's cache/);
+
+      await page.getByRole("button", { name: "Delete it" }).click();
+      await page.getByText("This browser stores nothing of these pages.").waitFor();
+      await assert.rejects(page.reload(), /ERR_CONNECTION_REFUSED/);
+    });
+  } finally {
+    away.stop();
+  }
+});
 
 test("newest_question_wins", () =>
   onPage({}, async (page) => {
@@ -98,84 +125,51 @@ test("newest_question_wins", () =>
 test("page_can_be_used_by_keyboard", () =>
   onPage({}, async (page) => {
     await answered(page);
-    const visited: string[] = [];
-    for (let i = 0; i < 3; ++i) {
+    await page.getByLabel("Model").focus();
+    await page.keyboard.press("Shift+Tab"); // to the links, or to the page
+    for (const id of ["model", "question", "text", "forget"]) {
       await page.keyboard.press("Tab");
-      visited.push(await page.evaluate(() => document.activeElement?.id ?? ""));
+      assert.equal(await page.evaluate(() => document.activeElement?.id), id);
     }
-    assert.ok(
-      visited.indexOf("question") >= 0 && visited.indexOf("text") > visited.indexOf("question"),
-      String(visited),
-    );
   }));
 
 for (const scheme of ["light", "dark"] as const) {
   test(`page is readable on a phone, ${scheme}`, () =>
     onPage({ width: 360, scheme }, async (page) => {
       await answered(page);
-      await page.screenshot({ path: join(screenshots, `phone-${scheme}.png`), fullPage: true });
-      const { wide, size, contrast } = await page.evaluate(() => {
-        const luminance = (colour: string): number => {
-          const channels = (colour.match(/[\d.]+/g) ?? []).slice(0, 3).map((text) => {
-            const value = Number(text) / 255;
-            return value <= 0.03928 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
-          });
-          return 0.2126 * channels[0]! + 0.7152 * channels[1]! + 0.0722 * channels[2]!;
-        };
-        const body = getComputedStyle(document.body);
-        const canvas = [body.backgroundColor, getComputedStyle(document.documentElement).backgroundColor].find(
-          (colour) => !/, 0\)$|transparent/.test(colour),
-        );
-        const [text, ground] = [luminance(body.color), canvas === undefined ? NaN : luminance(canvas)];
-        return {
-          wide: document.documentElement.scrollWidth,
-          size: parseFloat(getComputedStyle(document.getElementById("question")!).fontSize),
-          contrast: (Math.max(text, ground) + 0.05) / (Math.min(text, ground) + 0.05),
-        };
-      });
-      assert.ok(wide <= 360, `the page is ${wide} wide`);
-      assert.ok(size >= 16, `text fields of ${size} px make phones zoom`);
-      assert.ok(contrast >= 7, `the contrast is ${contrast}`);
+      await shoot(page, `phone-${scheme}`);
+      await checkReadable(page, "#question");
     }));
 }
 
 test("page_says_what_to_do_without_webgpu", () =>
-  onPage({ script: () => Object.defineProperty(Navigator.prototype, "gpu", { value: undefined }) }, async (page) => {
+  onPage({ scripts: [() => Object.defineProperty(Navigator.prototype, "gpu", { value: undefined })] }, async (page) => {
     await page.locator("#error").waitFor();
-    assert.match((await page.locator("#error-title").textContent()) ?? "", /no WebGPU/);
+    assert.match(await textOf(page, "#error-title"), /no WebGPU/);
     assert.ok((await page.locator("#error-steps li").count()) > 0);
-    await page.screenshot({ path: join(screenshots, "no-webgpu.png"), fullPage: true });
+    await shoot(page, "no-webgpu");
   }));
 
 test("page_says_what_to_do_without_an_adapter", () => {
   const script = (): void => {
     GPU.prototype.requestAdapter = async () => null;
   };
-  return onPage({ script }, async (page) => {
+  return onPage({ scripts: [script] }, async (page) => {
     await page.locator("#error").waitFor();
-    assert.match((await page.locator("#error-title").textContent()) ?? "", /No GPU/);
+    assert.match(await textOf(page, "#error-title"), /No GPU/);
     assert.ok((await page.locator("#error-steps li").count()) > 0);
   });
 });
 
-test("lost_device_can_be_reopened", () => {
-  const script = (): void => {
-    const request = GPUAdapter.prototype.requestDevice;
-    GPUAdapter.prototype.requestDevice = async function (...parameters) {
-      const device = await request.apply(this, parameters);
-      Object.assign(globalThis, { lastDevice: device });
-      return device;
-    };
-  };
-  return onPage({ script }, async (page) => {
+test("lost_device_can_be_reopened", () =>
+  onPage({ scripts: [exposeDevice] }, async (page) => {
     const before = await answered(page);
-    await page.evaluate(() => (globalThis as unknown as { lastDevice: GPUDevice }).lastDevice.destroy());
+    await loseDevice(page);
     await page.locator("#error").waitFor();
     assert.equal(await page.locator("#retry").textContent(), "Reopen");
-    await page.screenshot({ path: join(screenshots, "lost-device.png"), fullPage: true });
+    await shoot(page, "lost-device");
     await page.locator("#retry").click();
     await page.locator("#error").waitFor({ state: "hidden" });
     assert.deepEqual(await answered(page), before);
-    assert.match((await page.locator("#facts").textContent()) ?? "", /from this browser's cache/);
-  });
-});
+    assert.match(await textOf(page, "#facts"), /from this browser's cache/);
+  }));

@@ -2,16 +2,19 @@
 
 import type { Pipeline } from "#wire";
 import { open } from "../../src/device.js";
+import type * as Generate from "../../src/generate.js";
 import type * as Nibble from "../../src/index.js";
 import { type Case, type Environment, fetchJson, runCase, runSentence, type Sentence } from "../support/cases.js";
 import { checks } from "../support/checks.js";
+import { generateChecks } from "../support/generate_checks.js";
 import { compile, useAll } from "../support/kernels.js";
 
 const base = self.location.origin;
 // As a variable, so that it is not bundled: what is published is what is tested.
-const published = `${base}/files/dist/nibble.js`;
-const nibble = (await import(published)) as typeof Nibble;
-const env: Environment = { nibble, options: {}, base };
+const published = (name: string): Promise<unknown> => import(`${base}/files/dist/${name}`);
+const nibble = (await published("nibble.js")) as typeof Nibble;
+const generate = (await published("generate.js")) as typeof Generate;
+const env: Environment = { nibble, generate, options: {}, base };
 let device: Nibble.Device | undefined;
 
 /** What a load with the cache saw. */
@@ -23,7 +26,7 @@ export interface Visit {
 }
 
 const calls = {
-  check: async (name: string): Promise<void> => checks[name]!(env),
+  check: async (name: string): Promise<void> => (checks[name] ?? generateChecks[name])!(env),
 
   case: async (one: Case, shardBytes: number): Promise<void> =>
     runCase(env, (device ??= await nibble.open()), one, { maxShardBytes: shardBytes }),

@@ -1,11 +1,13 @@
 // The desktop's conformance cases, run on any executor. What is the same in Node and in Chromium is here.
 
+import type * as Generate from "../../src/generate.js";
 import type * as Nibble from "../../src/index.js";
 import { type Array_, parseNpy } from "./npy.js";
 
 /** Where a check runs, and where its files come from. */
 export interface Environment {
   nibble: typeof Nibble;
+  generate: typeof Generate;
   /** For open(): what Node has no `navigator.gpu` for. */
   options: Nibble.OpenOptions;
   /** Address of the test server. */

@@ -6,6 +6,7 @@ import { address, type Check, ids, isGood, must, onDevice, runIds, same, says } 
 import { faultChecks } from "./fault_checks.js";
 import { loadingChecks } from "./loading_checks.js";
 import { sessionChecks } from "./session_checks.js";
+import { stateChecks } from "./state_checks.js";
 import { stopChecks } from "./stop_checks.js";
 
 const callChecks: Record<string, Check> = {
@@ -235,6 +236,7 @@ export const checks: Record<string, Check> = {
   ...loadingChecks,
   ...callChecks,
   ...sessionChecks,
+  ...stateChecks,
   ...faultChecks,
   ...stopChecks,
 };

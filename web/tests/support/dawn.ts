@@ -3,6 +3,7 @@
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { create } from "webgpu";
+import type * as Generate from "../../src/generate.js";
 import type * as Nibble from "../../src/index.js";
 import type { Environment } from "./cases.js";
 import { root } from "./places.js";
@@ -11,6 +12,8 @@ export const gpu = create([]);
 
 /** As it is published, not as it is written. */
 export async function nodeEnvironment(base: string): Promise<Environment> {
-  const nibble = (await import(pathToFileURL(join(root, "web", "dist", "nibble.js")).href)) as typeof Nibble;
-  return { nibble, options: { gpu }, base };
+  const dist = (name: string): string => pathToFileURL(join(root, "web", "dist", name)).href;
+  const nibble = (await import(dist("nibble.js"))) as typeof Nibble;
+  const generate = (await import(dist("generate.js"))) as typeof Generate;
+  return { nibble, generate, options: { gpu }, base };
 }

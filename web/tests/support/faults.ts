@@ -66,7 +66,28 @@ async function useSession(
   return failed;
 }
 
-/** Loads, runs, makes a second session, runs that; gives whether something failed. */
+/** Forks, saves, restores and resets a session. What fails can be done again. */
+async function useState(env: Environment, what: string, gpu: FaultyGpu, session: Nibble.Session): Promise<boolean> {
+  let failed = false;
+  const attempt = async <T>(name: string, call: () => Promise<T>): Promise<T | undefined> => {
+    const before = gpu.live.size;
+    let result = await outcome(env, `${what}, ${name}`, call);
+    if (isError(result)) {
+      failed = true;
+      same(gpu.live.size, before, `${what}: buffers after a ${name} that failed`);
+      result = await outcome(env, `${what}, ${name} again`, call);
+      must(!isError(result) || gpu.isLost, `${what}: the next ${name} works`);
+    }
+    return isError(result) ? undefined : result;
+  };
+  (await attempt("fork", () => session.fork()))?.dispose();
+  const saved = await attempt("save", () => session.save());
+  if (saved) await attempt("restore", () => session.restore(saved));
+  await attempt("reset", () => session.reset());
+  return failed;
+}
+
+/** Loads, runs, makes a second session, runs that, moves its state; gives whether something failed. */
 async function live(
   env: Environment,
   what: string,
@@ -93,7 +114,10 @@ async function live(
     session = await outcome(env, `${what}, session again`, () => (model as Nibble.Model).session());
     must(!isError(session) || gpu.isLost, `${what}: the next session works`);
   }
-  if (!isError(session)) failed = (await useSession(env, `${what}, other session`, life, gpu, session)) || failed;
+  if (!isError(session)) {
+    failed = (await useSession(env, `${what}, other session`, life, gpu, session)) || failed;
+    failed = (await useState(env, what, gpu, session)) || failed;
+  }
   if (gpu.isLost) await answersWithTheLoss(env, what, life, device, model, session);
   model.dispose();
   if (!isError(session)) session.dispose();

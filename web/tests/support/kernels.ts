@@ -42,7 +42,7 @@ export async function plan(
   const source = await openSource(from, signal);
   try {
     const planner = await Planner.create(module);
-    return (await planProgram(source, planner, profile, optionsRecord(options), signal)).pipelines;
+    return (await planProgram(source, planner, profile, optionsRecord(options), signal)).layout.pipelines;
   } finally {
     source.close?.();
   }

@@ -18,6 +18,9 @@ export const cases = process.env.NIBBLE_WEB_CASES ?? join(root, "build", "web", 
 export const isFull = Boolean(process.env.NIBBLE_TEST_FULL);
 export const models = process.env.NIBBLE_MODELS ?? join(root, "build", "models");
 
+/** The pages of web/demo. */
+export const pages = join(root, "build", "web", "pages");
+
 export function makeServer(): TestServer {
   return new TestServer({
     programs,
@@ -28,7 +31,7 @@ export function makeServer(): TestServer {
     dist: join(root, "web", "dist"),
     tests: join(root, "build", "web", "tests"),
     pages: join(root, "web", "tests", "browser"),
-    demo: join(root, "build", "web", "demo"),
+    demo: pages,
     web: join(root, "build", "web"),
   });
 }

@@ -4,20 +4,26 @@ import type * as Nibble from "../../src/index.js";
 import { failureOf, fetchNpy } from "./cases.js";
 import { address, type Check, ids, must, onDevice, runIds, same, says } from "./check.js";
 
-/** Counts the bytes of buffers that are made from now on and not destroyed yet. */
-function watchBuffers(device: Nibble.Device): { live: number } {
+/** Counts the buffers that are made from now on, the bytes of those not destroyed yet, and the most read back at once. */
+export function watchBuffers(device: Nibble.Device): { live: number; made: number; mapped: number } {
   const { handle } = device;
   const make = handle.createBuffer.bind(handle);
-  const seen = { live: 0 };
+  const seen = { live: 0, made: 0, mapped: 0 };
   handle.createBuffer = (wanted) => {
     const buffer = make(wanted);
     const destroy = buffer.destroy.bind(buffer);
+    const map = buffer.mapAsync.bind(buffer);
     let isThere = true;
     seen.live += wanted.size;
+    ++seen.made;
     buffer.destroy = () => {
       if (isThere) seen.live -= wanted.size;
       isThere = false;
       return destroy();
+    };
+    buffer.mapAsync = (mode, offset, size) => {
+      seen.mapped = Math.max(seen.mapped, size ?? wanted.size);
+      return map(mode, offset, size);
     };
     return buffer;
   };
@@ -26,7 +32,8 @@ function watchBuffers(device: Nibble.Device): { live: number } {
 
 type Runner = Pick<Nibble.Session, "run">;
 
-async function logits(session: Runner, tokens: number[], position: number): Promise<string> {
+/** What a language model gives for tokens at a position. */
+export async function logits(session: Runner, tokens: number[], position: number): Promise<string> {
   return String((await session.run([{ data: tokens, shape: [1, tokens.length] }, [position]])).output0!.data);
 }
 

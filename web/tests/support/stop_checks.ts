@@ -34,6 +34,27 @@ export const stopChecks: Record<string, Check> = {
       must(seen.count > 10, "each dispatch is submitted by itself");
     }),
 
+  large_dispatch_is_many_submissions_and_can_be_aborted_between_them: (env) =>
+    onDevice(env, async (device) => {
+      const at = address(env, "linear_q4_dynamic");
+      const x = [{ data: Float32Array.from({ length: 40 * 64 }, (_, i) => (i % 23) - 11), shape: [1, 40, 64] }];
+      const model = await env.nibble.load(at, { device, cache: false });
+      const inPieces = await env.nibble.load(at, { device, cache: false, maxBatchWork: 1 });
+      const controller = new AbortController();
+      const seen = watchSubmissions(device, (count) => {
+        if (count === 3) controller.abort();
+      });
+      const whole = outputOf(await model.run(x));
+      same(seen.count, 1, "submissions of one dispatch");
+      must(
+        (await reasonOf(inPieces.run(x, { signal: controller.signal }))) === controller.signal.reason,
+        "the call is aborted",
+      );
+      same(seen.count, 3, "submissions until it stopped");
+      same(outputOf(await inPieces.run(x)), whole, "the result in pieces");
+      must(seen.count >= 3 + 4, "each workgroup is submitted by itself");
+    }),
+
   aborted_call_rejects_with_the_reason_and_can_be_made_again: (env) =>
     onDevice(env, async (device) => {
       const model = await env.nibble.load(address(env, "llm_4w_head_18"), { device, cache: false, maxBatchWork: 1 });

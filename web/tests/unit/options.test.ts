@@ -21,6 +21,7 @@ const described = (
 const given: Required<Options> = {
   method: "encode",
   maxShardBytes: 2 ** 40,
+  candidates: 2 ** 40,
   f16Cache: true,
   withoutPasses: ["views", "gäte_up"],
   variants: { product: "tile", attention: "row" },
@@ -99,6 +100,7 @@ test("options_arrive_as_they_were_given", () => {
   assert.deepEqual(throughMemory(given), {
     method: "encode",
     maxShardBytes: 2 ** 40,
+    candidates: 2 ** 40,
     f16Cache: true,
     withoutPasses: ["views", "gäte_up"],
     variants: [

@@ -1,7 +1,7 @@
 // What is true of the package as a whole.
 
 import assert from "node:assert/strict";
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { gzipSync } from "node:zlib";
@@ -37,19 +37,62 @@ test("package_is_at_most_300_kilobytes_gzipped", () => {
   assert.ok(bytes <= 300_000, `${bytes} bytes`);
 });
 
+test("text_generation_is_at_most_60_kilobytes_gzipped_beside_it", () => {
+  const sizes = ["generate.js", "generate.wasm"].map((file) =>
+    gzipSync(readFileSync(join(web, "dist", file)), { level: 9 }),
+  );
+  const bytes = sizes.reduce((sum, zipped) => sum + zipped.length, 0);
+  console.log(`generate.js ${sizes[0]!.length}, generate.wasm ${sizes[1]!.length}, together ${bytes} bytes gzipped`);
+  assert.ok(bytes <= 60_000, `${bytes} bytes`);
+});
+
+test("texts_of_the_planner_have_only_fields_that_the_web_writes", () => {
+  // The rooms that are compiled for the web, and what src/web/format.hpp knows.
+  const rooms = ["graph", "program", "plan", "ops", "boundary", "web"];
+  const files = rooms
+    .flatMap((room) => names(join(root, "src", room)).map((file) => join(root, "src", room, file)))
+    .filter((file) => /\.[ch]pp$/.test(file) && !file.endsWith(join("plan", "print.cpp")));
+  let fields = 0;
+  for (const file of files) {
+    const code = readFileSync(file, "utf8").replace(/\/\/.*/g, "");
+    for (const [text] of code.matchAll(/"(?:[^"\\\n]|\\.)*"/g)) {
+      for (const [field, inside] of text.replace(/\{\{|\}\}/g, "").matchAll(/\{([^{}]*)\}/g)) {
+        ++fields;
+        assert.match(inside!, /^\d?(:(0\d+)?x)?$/, `${file} has ${field} in ${text}`);
+      }
+    }
+  }
+  assert.ok(fields > 100, `${fields} fields`);
+});
+
 test("package_depends_on_nothing_at_run_time", () => {
   const facts = JSON.parse(readFileSync(join(web, "package.json"), "utf8")) as Record<string, unknown>;
   for (const key of ["dependencies", "peerDependencies", "optionalDependencies"]) assert.equal(facts[key], undefined);
   assert.equal(facts.sideEffects, false);
-  const bundle = readFileSync(join(web, "dist", "nibble.js"), "utf8");
-  const imported = [...bundle.matchAll(/(?:from|import\()\s*"([^"]+)"/g)].map((match) => match[1]!);
-  for (const name of imported) assert.match(name, /^node:/);
+  for (const [file, pattern] of [
+    ["nibble.js", /^node:/],
+    ["generate.js", /^(node:|\.\/nibble\.js$)/],
+  ] as const) {
+    const bundle = readFileSync(join(web, "dist", file), "utf8");
+    const imported = [...bundle.matchAll(/(?:from|import\()\s*"([^"]+)"/g)].map((match) => match[1]!);
+    for (const name of imported) assert.match(name, pattern, file);
+  }
 });
 
 test("types_are_part_of_the_package", () => {
-  const facts = JSON.parse(readFileSync(join(web, "package.json"), "utf8")) as { exports: { ".": { types: string } } };
-  const types = readFileSync(join(web, facts.exports["."].types), "utf8");
-  for (const name of ["open", "load", "NibbleError"]) assert.match(types, new RegExp(`\\b${name}\\b`));
+  const facts = JSON.parse(readFileSync(join(web, "package.json"), "utf8")) as {
+    exports: Record<"." | "./generate", { types: string; default: string }>;
+  };
+  const of = { ".": ["open", "load", "NibbleError"], "./generate": ["LanguageModel"] } as const;
+  for (const entry of [".", "./generate"] as const) {
+    const types = readFileSync(join(web, facts.exports[entry].types), "utf8");
+    for (const name of of[entry]) assert.match(types, new RegExp(`\\b${name}\\b`));
+    // What they name is there, too.
+    for (const [, name] of types.matchAll(/from "\.\/(\w+)\.js"/g)) {
+      assert.ok(existsSync(join(web, "dist", "types", `${name}.d.ts`)), name);
+    }
+    assert.ok(existsSync(join(web, facts.exports[entry].default)));
+  }
 });
 
 test("planner_and_package_speak_the_same_layout", async () => {

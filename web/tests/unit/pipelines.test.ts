@@ -41,7 +41,7 @@ const kernel = (label: string): Pipeline => ({
 /** What a model with these kernels has on the device. */
 async function load(device: GpuDevice, ...labels: string[]): Promise<Resources> {
   const layout = { buffers: [], pipelines: labels.map(kernel) } as unknown as Layout;
-  const resources = await Resources.make(device, {} as Planner, layout);
+  const resources = await Resources.make(device, {} as Planner, { layout, fingerprint: "" });
   await resources.compile();
   return resources;
 }
@@ -89,7 +89,7 @@ test("pipeline_counts_as_unused_from_its_last_user_on", async () => {
 test("load_that_fails_leaves_its_pipelines", async () => {
   const { device, compiled } = makeDevice();
   const layout = { buffers: [], pipelines: ["good", "bad"].map(kernel) } as unknown as Layout;
-  const resources = await Resources.make(device, {} as Planner, layout);
+  const resources = await Resources.make(device, {} as Planner, { layout, fingerprint: "" });
   const compiling = assert.rejects(resources.compile(), { code: "gpu", message: /compiling the kernel bad failed/ });
   resources.release(); // it may fail before all is compiled
   await compiling;

@@ -1,4 +1,4 @@
-#include "api/states.hpp"
+#include "api/describe.hpp"
 
 namespace nibble {
 

@@ -1,0 +1,1 @@
+"""Commands of `nibble` that are written in Python."""

@@ -1,0 +1,101 @@
+"""What the commands share: arguments, progress, exit codes."""
+
+import argparse
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+
+from .._native import NibbleError
+
+FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
+
+
+class UsageError(Exception):
+    """What the caller has to put right: exit code 2."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Complains as the other commands do."""
+
+    def error(self, message: str):
+        sentence = message.removeprefix("argument ").replace(": must be", " must be", 1)
+        self.exit(2, f"nibble: {sentence}\nSee: {self.prog} --help\n")
+
+
+def add_device_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--device", metavar="WHICH", help="adapter: index, kind (discrete, integrated, cpu) or part of its name"
+    )
+    parser.add_argument("--engine", choices=("dawn", "wgpu"), help="the implementation of WebGPU")
+
+
+def count(text: str) -> int:
+    """For argparse: a number of things."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, but is {text}")
+    return int(text)
+
+
+class Progress:
+    """On a terminal, a bar; nothing elsewhere, nor about what is done within half a second."""
+
+    _WIDTH = 32
+
+    def __init__(self, what: str, is_bytes: bool = False):
+        self._what, self._is_bytes = what, is_bytes
+        self._is_terminal = sys.stderr.isatty()
+        self._next = time.monotonic() + 0.5
+        self._is_drawn = False
+
+    def __enter__(self) -> Callable[[int, int], None]:
+        return self._tell
+
+    def __exit__(self, *_exception) -> None:
+        if self._is_drawn:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+    def _tell(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if self._is_terminal and now >= self._next:
+            self._next, self._is_drawn = now + 0.1, True
+            bar = "#" * (done * self._WIDTH // max(1, total))
+            shown = f"{done / 1e6:.0f} of {total / 1e6:.0f} MB" if self._is_bytes else f"{done} of {total}"
+            print(f"\r{self._what} [{bar:<{self._WIDTH}}] {shown}\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def guard(work: Callable[[], int]) -> int:
+    """The work's exit code; what goes wrong is one sentence."""
+    # A reader such as head may stop early; that is no failure.
+    with contextlib.suppress(ValueError):  # not the main thread
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    # Not every terminal can show every character.
+    sys.stdout.reconfigure(errors="replace")
+    try:
+        code = work()
+        sys.stdout.flush()
+        return code
+    except UsageError as error:
+        return complain(str(error), WRONG_USAGE)
+    except NibbleError as error:
+        return complain(str(error), INTERRUPTED if error.code == "cancelled" else FAILED)
+    except OSError as error:
+        if error.filename is not None:
+            return complain(f"'{error.filename}' cannot be used: {error.strerror}", FAILED)
+        # What is still to be written would fail again when Python ends.
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return complain(f"cannot write the result: {error.strerror}", FAILED)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def complain(sentence: str, code: int) -> int:
+    print(f"nibble: {sentence}", file=sys.stderr)
+    return code
+
+
+def counted(number: int, what: str = "line") -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,72 @@
+"""What the scheduler tells whoever waits for an answer, and the way it comes from its thread into the event loop."""
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._text.generation import Piece, Usage
+from .errors import ApiError
+
+
+@dataclass(frozen=True)
+class Began:
+    """The prompt of a choice is being computed."""
+
+    choice: int
+
+
+@dataclass(frozen=True)
+class Wrote:
+    choice: int
+    piece: Piece
+
+
+@dataclass(frozen=True)
+class Ended:
+    choice: int
+    reason: str  # "stop" or "length"
+    usage: Usage
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Rows of the answer, and their vectors."""
+
+    rows: np.ndarray
+    vectors: np.ndarray
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The last event of a request that has no good end."""
+
+    error: ApiError
+
+
+class Done:
+    """The last event of a request."""
+
+
+Event = Began | Wrote | Ended | Encoded | Failed | Done
+
+
+class Mailbox:
+    """Events for one request. Nobody who posts waits: what it can hold is bounded by the length of an answer."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop):
+        self._loop = loop
+        self._events: asyncio.Queue[Event] = asyncio.Queue()
+
+    def post(self, event: Event) -> None:
+        """From any thread."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(self._events.put_nowait, event)
+
+    async def take(self) -> list[Event]:
+        """All events that are there, at least one."""
+        events = [await self._events.get()]
+        while not self._events.empty():
+            events.append(self._events.get_nowait())
+        return events

@@ -1,0 +1,201 @@
+"""Who computes next. One thread for a device takes the requests of all its models, and lets each that runs make one
+step in its turn: a chunk of a prompt, a token, or a batch of texts. So a long prompt does not stop the answers of
+others, and the event loop waits for nothing."""
+
+import contextlib
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from .._native import NibbleError
+from .errors import ApiError, from_nibble
+from .work import Work
+
+# A device keeps its first failure, and gives it to every later call.
+_DEVICE_FAILED = ("device_lost", "gpu")
+# What was wrong with a request leaves its session as it was.
+_OF_THE_REQUEST = ("invalid_argument", "out_of_range", "unsupported", "cancelled")
+_SECONDS_AT_FIRST = 1.0  # that a request is thought to take, before any has ended
+
+
+class Ticket:
+    """The right to be one of the requests that run or wait. Given back once, when the work has ended or never began."""
+
+    def __init__(self, give_back: Callable[[], None]):
+        self._give_back = give_back
+        self._lock = threading.Lock()
+
+    def give_back(self) -> None:
+        with self._lock:
+            give_back, self._give_back = self._give_back, lambda: None
+        give_back()
+
+
+class Scheduler:
+    """slots: how many requests run at once; queue: how many more may wait. reopen: opens the device and all models
+    again, after it was lost."""
+
+    def __init__(self, *, slots: int, queue: int, reopen: Callable[[], None], say: Callable[..., None]):
+        self._most, self._slots, self._reopen, self._say = slots + queue, slots, reopen, say
+        self._changed = threading.Condition()
+        self._admitted = 0
+        self._waiting: deque[tuple[Work, Ticket]] = deque()
+        self._running: list[tuple[Work, Ticket]] = []
+        self._is_closing = False
+        self._lost: NibbleError | None = None
+        self._seconds = _SECONDS_AT_FIRST
+        self.steps = 0
+        self.reopened = 0
+        self.steps_after_cancel = 0  # the most of any request
+        self._thread = threading.Thread(target=self._run, name="nibble scheduler", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    @property
+    def waiting(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def running(self) -> int:
+        return len(self._running)
+
+    @property
+    def lost(self) -> NibbleError | None:
+        """Why nothing can be computed now."""
+        return self._lost
+
+    def admit(self) -> Ticket:
+        """A place for a request; without one, the client shall come again later."""
+        with self._changed:
+            if self._is_closing:
+                raise ApiError(503, "the server is shutting down", code="shutting_down")
+            if self._admitted < self._most:
+                self._admitted += 1
+                return Ticket(self._discharge)
+            seconds = math.ceil(self._seconds * self._admitted / self._slots)
+            message = f"{self._admitted} requests run or wait, which is as many as may; come again later"
+            raise ApiError(429, message, code="rate_limit_exceeded", retry_after=min(max(seconds, 1), 60))
+
+    def _discharge(self) -> None:
+        with self._changed:
+            self._admitted -= 1
+
+    def submit(self, work: Work, ticket: Ticket) -> None:
+        with self._changed:
+            if self._is_closing:
+                raise ApiError(503, "the server is shutting down", code="shutting_down")
+            self._waiting.append((work, ticket))
+            self._changed.notify()
+
+    def cancel(self, work: Work, why: ApiError) -> None:
+        work.cancel(why)
+        with self._changed:
+            self._changed.notify()
+
+    def cancel_all(self, why: ApiError) -> None:
+        """And takes no more."""
+        with self._changed:
+            self._is_closing = True
+            works = [work for work, _ in (*self._waiting, *self._running)]
+            self._changed.notify()
+        for work in works:
+            work.cancel(why)
+
+    def close(self) -> None:
+        """Ends what there is, and the thread."""
+        self.cancel_all(ApiError(503, "the server is shutting down", code="shutting_down"))
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while self._await_work():
+            if self._lost:  # and could not be opened the last time
+                self._open_again()
+            self._begin_waiting()
+            for work, ticket in tuple(self._running):
+                if not self._lost:
+                    self._turn(work, ticket)
+            if self._lost:
+                self._open_again()
+
+    def _await_work(self) -> bool:
+        with self._changed:
+            while not self._waiting and not self._running:
+                if self._is_closing:
+                    return False
+                self._changed.wait()
+        return True
+
+    def _begin_waiting(self) -> None:
+        """Those that came first, as far as there is room where they run. A device that is lost meanwhile has none."""
+        with self._changed:
+            queue, self._waiting = list(self._waiting), deque()
+        left = []
+        for work, ticket in queue:
+            in_use = sum(other.place is work.place for other, _ in self._running)
+            if work.cancelled_for:
+                self._end(work, ticket)
+            elif in_use < work.place.slots and not self._lost:
+                work.began = time.monotonic()
+                with self._failing(work, ticket):
+                    work.begin()
+                    self._running.append((work, ticket))
+            else:
+                left.append((work, ticket))
+        with self._changed:
+            self._waiting.extendleft(reversed(left))
+
+    def _turn(self, work: Work, ticket: Ticket) -> None:
+        with self._failing(work, ticket):
+            if work.cancelled_for is None:
+                work.steps += 1
+                self.steps += 1
+                if not work.step():
+                    return
+            self._end(work, ticket)
+
+    @contextlib.contextmanager
+    def _failing(self, work: Work, ticket: Ticket) -> Iterator[None]:
+        """What goes wrong is the work's end, and the device's if it is lost."""
+        try:
+            yield
+        except NibbleError as error:
+            if error.code in _DEVICE_FAILED:
+                self._lost = error
+            self._end(work, ticket, from_nibble(error), is_sound=error.code in _OF_THE_REQUEST)
+        except BaseException as error:  # whatever it is, others go on
+            self._say("error", event="step", error=f"{type(error).__name__}: {error}")
+            self._end(work, ticket, ApiError(500, "the server failed", code="internal"), is_sound=False)
+
+    def _end(self, work: Work, ticket: Ticket, error: ApiError | None = None, is_sound: bool = True) -> None:
+        self._running = [pair for pair in self._running if pair[0] is not work]
+        work.leave(is_sound)
+        if work.steps_at_cancel is not None:
+            self.steps_after_cancel = max(self.steps_after_cancel, work.steps - work.steps_at_cancel)
+            error = work.cancelled_for
+        work.finish(error)
+        ticket.give_back()
+        if work.began:
+            self._seconds += (work.ended - work.began - self._seconds) / 8
+
+    def _open_again(self) -> None:
+        """Whoever ran has its error. Whoever waits does not know."""
+        error = self._lost
+        self._say("error", event="device_lost", error=str(error))
+        for work, ticket in tuple(self._running):
+            self._end(work, ticket, from_nibble(error), is_sound=False)
+        try:
+            self._reopen()
+            self._lost = None
+            self.reopened += 1
+            self._say("info", event="device_opened_again")
+        except NibbleError as failure:
+            self._say("error", event="device_not_opened", error=str(failure))
+            with self._changed:
+                queue, self._waiting = list(self._waiting), deque()
+            message = f"the device was lost, and cannot be opened again: {failure}"
+            for work, ticket in queue:
+                self._end(work, ticket, ApiError(503, message, code="device_lost", retry_after=5))

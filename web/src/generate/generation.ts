@@ -1,0 +1,186 @@
+// One generation: pieces of text, and what they cost.
+
+import type { FinishReason, Generation, GenerateStats, Piece, TokenLogprob, Usage } from "../generate_types.js";
+import type { Generator } from "./generator.js";
+import type { Choice, Logprob, Sampler } from "./sampler.js";
+import type { Finish } from "./sequence.js";
+import { invalid, type Settings } from "./settings.js";
+import type { TextStream } from "./text_stream.js";
+import type { ModelTokenizer } from "./tokenizer.js";
+
+const reasons: Record<Exclude<Finish, "none">, FinishReason> = {
+  stop_id: "stop",
+  stop_text: "stop",
+  length: "length",
+  context: "length",
+  cancelled: "cancelled",
+};
+
+/** What cancel() aborts with. */
+const quietly = Symbol("cancelled");
+
+const noStats: GenerateStats = {
+  promptTokens: 0,
+  cachedTokens: 0,
+  generatedTokens: 0,
+  calls: 0,
+  inferenceStartMs: 0,
+  promptEvalEndMs: 0,
+  firstTokenMs: 0,
+  inferenceEndMs: 0,
+  aggregateSamplingTimeMs: 0,
+  timeToFirstTokenMs: 0,
+  promptTokensPerSecond: 0,
+  generatedTokensPerSecond: 0,
+};
+
+/** What a generation needs of its session. */
+export interface Host {
+  readonly tokenizer: ModelTokenizer;
+  /** Lets `work` run when all that was asked for before is done. */
+  inTurn<T>(work: (generator: Generator) => Promise<T>): Promise<T>;
+}
+
+export class TextGeneration implements Generation {
+  text = "";
+  readonly ids: number[] = [];
+  finishReason: FinishReason | null = null;
+  readonly seed: number | bigint;
+  private readonly stop = new AbortController();
+  private readonly forget: () => void;
+  private generator: Generator | undefined;
+  private kept: GenerateStats | undefined;
+  private isFreed = false;
+
+  constructor(
+    private readonly host: Host,
+    private readonly prompt: Int32Array,
+    private readonly settings: Settings,
+    private readonly sampler: Sampler,
+    private readonly stream: TextStream,
+  ) {
+    this.seed = settings.seed;
+    const { signal } = settings;
+    const abort = (): void => this.stop.abort(signal?.reason);
+    if (signal?.aborted) abort();
+    signal?.addEventListener("abort", abort, { once: true });
+    this.forget = () => signal?.removeEventListener("abort", abort);
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  next(): Promise<IteratorResult<Piece, undefined>> {
+    return this.host.inTurn(async (generator) => {
+      const piece = await this.nextPiece(generator);
+      return piece ? { done: false, value: piece } : { done: true, value: undefined };
+    });
+  }
+
+  /** Whoever leaves the loop has had enough. */
+  async return(): Promise<IteratorResult<Piece, undefined>> {
+    this.cancel();
+    if (this.finishReason === null) this.finish("cancelled");
+    return { done: true, value: undefined };
+  }
+
+  async run(): Promise<string> {
+    while (!(await this.next()).done);
+    return this.text;
+  }
+
+  cancel(): void {
+    this.stop.abort(quietly);
+  }
+
+  get stats(): GenerateStats {
+    return this.kept ?? this.generator?.stats ?? { ...noStats, promptTokens: this.prompt.length };
+  }
+
+  get usage(): Usage {
+    const { promptTokens, cachedTokens, generatedTokens } = this.stats;
+    return { promptTokens, cachedTokens, completionTokens: generatedTokens };
+  }
+
+  /** The session begins another one, which waits for what this one does. */
+  replace(): void {
+    this.stop.abort(invalid("this generation has ended: its session has begun another one"));
+    this.forget();
+  }
+
+  /** Takes the last numbers, and frees what it holds. Nothing of it may run. */
+  close(): void {
+    this.kept ??= this.stats;
+    if (this.isFreed) return;
+    this.isFreed = true;
+    this.sampler.free();
+    this.stream.free();
+  }
+
+  private async nextPiece(generator: Generator): Promise<Piece | undefined> {
+    const held: Choice[] = [];
+    while (this.finishReason === null) {
+      const token = await this.nextToken(generator);
+      let text: string;
+      if (token) {
+        held.push(token);
+        this.ids.push(token.id);
+        text = this.stream.push(this.host.tokenizer.bytesOf(token.id));
+        if (this.stream.isStopped) {
+          generator.end("stop_text");
+          this.finish("stop");
+        }
+      } else {
+        text = this.stream.finish();
+      }
+      this.text += text;
+      if (this.finishReason !== null) this.close();
+      if (text !== "" || (held.length > 0 && (this.finishReason !== null || this.settings.logprobs))) {
+        return this.piece(text, held);
+      }
+    }
+    return undefined;
+  }
+
+  private async nextToken(generator: Generator): Promise<Choice | undefined> {
+    const { signal } = this.stop;
+    try {
+      signal.throwIfAborted();
+      if (!this.generator) {
+        await generator.start(this.prompt, this.sampler, this.settings);
+        this.generator = generator;
+      }
+      const token = await generator.next(signal);
+      if (!token) this.finish(reasons[generator.finish as Exclude<Finish, "none">]);
+      return token;
+    } catch (error) {
+      if (!signal.aborted) throw error;
+      if (this.generator) generator.end("cancelled");
+      this.finish("cancelled");
+      if (signal.reason === quietly) return undefined;
+      this.text += this.stream.finish();
+      this.close();
+      throw signal.reason;
+    }
+  }
+
+  private finish(reason: FinishReason): void {
+    this.finishReason = reason;
+    this.forget();
+  }
+
+  private piece(text: string, held: readonly Choice[]): Piece {
+    const wanted = this.settings.logprobs ? held : [];
+    return {
+      text,
+      ids: held.map(({ id }) => id),
+      logprobs: wanted.map((one) => this.logprob(one)),
+      topLogprobs: wanted.map(({ top }) => top.map((one) => this.logprob(one))),
+    };
+  }
+
+  private logprob({ id, logprob }: Logprob): TokenLogprob {
+    return { id, text: this.host.tokenizer.decode([id]), logprob };
+  }
+}

@@ -1,0 +1,57 @@
+// Text generation in Node, on Dawn.
+
+import assert from "node:assert/strict";
+import { existsSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { ModelTokenizer } from "../../src/generate/tokenizer.js";
+import type { Environment } from "../support/cases.js";
+import { nodeEnvironment } from "../support/dawn.js";
+import { generateChecks } from "../support/generate_checks.js";
+import { closeTiny } from "../support/tiny_model.js";
+import { cases, isFull, makeServer, root } from "../support/places.js";
+
+const server = makeServer();
+let env: Environment;
+before(async () => {
+  env = await nodeEnvironment(await server.start());
+});
+after(async () => {
+  await closeTiny(env);
+  server.stop();
+});
+
+for (const [name, check] of Object.entries(generateChecks)) test(name, () => check(env));
+
+const tokenizers = join(cases, "generate", "tokenizers");
+const ids = JSON.parse(readFileSync(join(tokenizers, "ids.json"), "utf8")) as Record<string, [string, number[]][]>;
+for (const [name, pairs] of Object.entries(ids)) {
+  test(`tokens_of_${name}_are_those_of_the_library_for_python`, () => {
+    const described = JSON.parse(readFileSync(join(tokenizers, `${name}.json`), "utf8")) as Record<string, unknown>;
+    const tokenizer = new ModelTokenizer(described, name);
+    for (const [text, wanted] of pairs) assert.deepEqual(tokenizer.encode(text), wanted, JSON.stringify(text));
+  });
+}
+
+test("model_comes_from_a_folder", async () => {
+  const device = await env.nibble.open(env.options);
+  const folder = join(cases, "generate", "tiny");
+  for (const from of [folder, join(folder, "model.pte")]) {
+    const model = await env.generate.LanguageModel.load(from, { device });
+    assert.equal(model.name, "tiny");
+    model.dispose();
+  }
+  const none = env.generate.LanguageModel.load(cases, { device });
+  await assert.rejects(none, { code: "io", message: /generation\.json cannot be read/ });
+  device.destroy();
+});
+
+const smollm2 = join(root, "build", "smollm2");
+test("smollm2_knows_the_capital_of_france", { skip: !isFull || !existsSync(smollm2) }, async () => {
+  const device = await env.nibble.open(env.options);
+  const model = await env.generate.LanguageModel.load(smollm2, { device });
+  const generation = model.generate("What is the capital of France?", { maxTokens: 20 });
+  assert.match(await generation.run(), /Paris/);
+  console.log(generation.text, generation.stats);
+  device.destroy();
+});
