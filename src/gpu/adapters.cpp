@@ -112,7 +112,9 @@ Status each_engine(std::string_view given, Use&& use) {
       continue;
     }
     is_any_here = true;
-    if (use(**loaded)) break;
+    const bool is_enough = use(**loaded);
+    exit_before_drivers();
+    if (is_enough) break;
   }
   return is_any_here ? Status() : missing;
 }

@@ -95,6 +95,7 @@ Result<std::shared_ptr<Device>> Device::open_adapter(Adapter& adapter, std::size
     out.message = text_of([&] { return one_line(view(message)); });
   };
   self->call().AdapterRequestDevice(adapter.handle.get(), &descriptor, callback);  // answered before it returns
+  exit_before_drivers();
   if (answer.device == nullptr) {
     return fail(ErrorCode::gpu, "the device {} could not be opened: {}", adapter.profile.name, answer.message);
   }

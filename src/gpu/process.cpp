@@ -1,8 +1,11 @@
 #include "gpu/process.hpp"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <cstdio>
+#include <cstdlib>
 
 namespace nibble::gpu {
 namespace {
@@ -11,6 +14,12 @@ std::atomic<bool> is_in_use = false;
 std::atomic<bool> is_child = false;
 
 void on_fork() noexcept { is_child = is_in_use.load(); }
+
+void leave(int status, void*) noexcept {
+  if (!is_forked()) return;
+  std::fflush(nullptr);
+  _exit(status);
+}
 
 // At the library's load, not at the first use: another thread could fork in between.
 [[maybe_unused]] const int registered_fork = pthread_atfork(nullptr, nullptr, on_fork);
@@ -30,6 +39,14 @@ Status check_process() {
 Status enter_process() {
   is_in_use = true;
   return check_process();
+}
+
+void exit_before_drivers() noexcept {
+  // Drivers register what they do when they are loaded, or first used; whoever opens devices for ever needs no more.
+  static std::atomic<int> left = 64;
+  if (left.load() <= 0 || left.fetch_sub(1) <= 0) return;
+  // If there is no memory for it, a child's exit is the driver's, as it would be without this.
+  (void)on_exit(leave, nullptr);
 }
 
 }  // namespace nibble::gpu

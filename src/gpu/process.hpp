@@ -16,6 +16,10 @@ Status check_process();
 /// From now on the GPU is used: later forks are not free. Comes before any lock, too.
 Status enter_process();
 
+/// What drivers do at exit may wait for threads that a child does not have. So a child leaves before that: what was
+/// registered for the exit since the last call of this runs, then the process ends. Call it when a driver was loaded.
+void exit_before_drivers() noexcept;
+
 /// As std::make_shared, but a forked child leaves the object as it is.
 template <class T, class... Arguments>
 std::shared_ptr<T> make_kept(Arguments&&... arguments) {

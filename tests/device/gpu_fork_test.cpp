@@ -2,6 +2,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <optional>
 #include <thread>
 
@@ -12,6 +13,13 @@
 
 namespace nibble::test {
 namespace {
+
+const pid_t parent = getpid();
+
+/// As what a driver does at exit: it waits for a thread that a child does not have. It comes before the first device.
+[[maybe_unused]] const int waits_at_exit = std::atexit([] {
+  while (getpid() != parent) pause();
+});
 
 /// Runs `body` in a child and gives its exit code. A child that hangs is ended by a signal, which gives -1.
 template <class Body>
