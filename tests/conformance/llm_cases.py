@@ -37,7 +37,13 @@ EVERYDAY = [
         "qwen3_0_6b",
         group=16,
     ),
-    Llm("llm_8da4w", llama(dim=96, hidden_dim=160, vocab_size=508), quantization="8da4w", atol=0.15),
+    Llm(
+        "llm_8da4w_static",
+        llama(dim=96, hidden_dim=160, vocab_size=508),
+        quantization="8da4w",
+        dynamic=False,
+        atol=0.15,
+    ),
 ]
 SLOW = [
     Llm("llm_fp32", llama(dim=90, n_heads=5, n_kv_heads=1, hidden_dim=147, vocab_size=509), quantization=None),
@@ -49,13 +55,7 @@ SLOW = [
         atol=2e-2,
         numpy_atol=2e-2,
     ),
-    Llm(
-        "llm_8da4w_static",
-        llama(dim=96, hidden_dim=160, vocab_size=508),
-        quantization="8da4w",
-        dynamic=False,
-        atol=0.15,
-    ),
+    Llm("llm_8da4w", llama(dim=96, hidden_dim=160, vocab_size=508), quantization="8da4w", atol=0.15),
     Llm("llm_4w_head_20", llama(dim=160, n_layers=4, n_heads=8, hidden_dim=224, vocab_size=508)),
     Llm("llm_4w_head_84", llama(dim=96, n_layers=3, head_dim=84, hidden_dim=144, vocab_size=508), group=48),
     Llm("llm_qwen2_bias", qwen(dim=96, hidden_dim=160, vocab_size=508, attention_qkv_bias=True), "qwen2_5_0_5b"),

@@ -66,6 +66,7 @@ def calls(count: int) -> list[tuple[np.ndarray, np.ndarray]]:
     return found
 
 
+@pytest.mark.host
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("name", ALL)
 def test_logits_are_those_of_the_weights_in_the_file(name, route, imported):
@@ -136,6 +137,7 @@ def test_program_has_the_form_that_the_passes_know(imported):
     assert apart >= fused + 2 * 14
 
 
+@pytest.mark.host
 def test_caches_are_rewound_forked_saved_and_restored(imported, tmp_path):
     def ids(session, prompt, count):
         generation = session.generate(prompt, max_tokens=count, stop_ids=[])

@@ -98,6 +98,7 @@ def test_interrupt_leaves_nothing_behind(file, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.host
 def test_the_stock_runner_of_language_models_gives_the_same_tokens_and_names_of_figures(made):
     import nibble as package  # registers the backend
 

@@ -51,11 +51,10 @@ def test_backend_is_registered_and_available():
 @pytest.mark.parametrize(
     "order",
     [
-        "import nibble\nimport executorch.runtime",
-        "import executorch.runtime\nimport nibble",
         "import nibble, sys\ndel sys.modules['nibble'], sys.modules['nibble._register']\nimport nibble",
+        "import executorch.runtime\nimport nibble",
     ],
-    ids=["before", "after", "twice"],
+    ids=["before_and_twice", "after"],
 )
 @pytest.mark.host
 def test_nibble_may_be_imported_before_or_after_executorch_or_twice(order, program):

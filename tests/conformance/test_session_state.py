@@ -10,7 +10,7 @@ import pytest
 import nibble
 from conformance.test_llm import check_logits
 
-NAMES = ["llm_4w_head_18", "llm_8da4w"]
+NAMES = ["llm_4w_head_18", "llm_qwen3_head_20"]
 # The first calls are a prompt of 9 tokens and 20 single ones.
 PROMPT, TOKENS = 9, 20
 

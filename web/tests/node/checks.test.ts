@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import type { Environment } from "../support/cases.js";
+import { closeKeptDevice } from "../support/check.js";
 import { checks } from "../support/checks.js";
 import { nodeEnvironment } from "../support/dawn.js";
 import { makeServer, programs } from "../support/places.js";
@@ -12,7 +13,10 @@ let env: Environment;
 before(async () => {
   env = await nodeEnvironment(await server.start());
 });
-after(() => server.stop());
+after(async () => {
+  await closeKeptDevice(env);
+  server.stop();
+});
 
 for (const [name, check] of Object.entries(checks)) test(name, () => check(env));
 

@@ -6,9 +6,9 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { ModelTokenizer } from "../../src/generate/tokenizer.js";
 import type { Environment } from "../support/cases.js";
+import { closeKeptDevice, keptDevice } from "../support/check.js";
 import { nodeEnvironment } from "../support/dawn.js";
 import { generateChecks } from "../support/generate_checks.js";
-import { closeTiny } from "../support/tiny_model.js";
 import { cases, isFull, makeServer, root } from "../support/places.js";
 
 const server = makeServer();
@@ -17,7 +17,7 @@ before(async () => {
   env = await nodeEnvironment(await server.start());
 });
 after(async () => {
-  await closeTiny(env);
+  await closeKeptDevice(env);
   server.stop();
 });
 
@@ -34,7 +34,7 @@ for (const [name, pairs] of Object.entries(ids)) {
 }
 
 test("model_comes_from_a_folder", async () => {
-  const device = await env.nibble.open(env.options);
+  const device = await keptDevice(env);
   const folder = join(cases, "generate", "tiny");
   for (const from of [folder, join(folder, "model.pte")]) {
     const model = await env.generate.LanguageModel.load(from, { device });
@@ -43,7 +43,6 @@ test("model_comes_from_a_folder", async () => {
   }
   const none = env.generate.LanguageModel.load(cases, { device });
   await assert.rejects(none, { code: "io", message: /generation\.json cannot be read/ });
-  device.destroy();
 });
 
 const smollm2 = join(root, "build", "smollm2");

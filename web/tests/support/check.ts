@@ -30,6 +30,31 @@ export async function onDevice(env: Environment, use: (device: Nibble.Device) =>
   }
 }
 
+const kept = new WeakMap<Environment, Promise<Nibble.Device>>();
+
+/** The device of all checks that leave it usable: what one of them compiled, the others have. */
+export function keptDevice(env: Environment): Promise<Nibble.Device> {
+  if (!kept.has(env)) kept.set(env, env.nibble.open(env.options));
+  return kept.get(env)!;
+}
+
+/** As onDevice(), on that one. What the check put in the place of its functions goes. */
+export async function onKeptDevice(env: Environment, use: (device: Nibble.Device) => Promise<void>): Promise<void> {
+  const device = await keptDevice(env);
+  try {
+    await use(device);
+  } finally {
+    for (const object of [device.handle, device.handle.queue]) {
+      for (const name of Object.getOwnPropertyNames(object)) Reflect.deleteProperty(object, name);
+    }
+  }
+}
+
+export async function closeKeptDevice(env: Environment): Promise<void> {
+  (await kept.get(env))?.destroy();
+  kept.delete(env);
+}
+
 export const address = (env: Environment, name: string, behaviour = "files"): string =>
   `${env.base}/${behaviour}/programs/${name}/model.pte`;
 

@@ -3,7 +3,7 @@
 import type { Generation, LanguageModel } from "../../src/generate.js";
 import type * as Nibble from "../../src/index.js";
 import { type Environment, failureOf, fetchJson } from "./cases.js";
-import { type Check, must, onDevice, reasonOf, same, says } from "./check.js";
+import { type Check, must, onKeptDevice, reasonOf, same, says } from "./check.js";
 import { watchBuffers } from "./session_checks.js";
 import { folder, loadGolden, tinyOf } from "./tiny_model.js";
 
@@ -231,7 +231,7 @@ export const generateChecks: Record<string, Check> = {
   },
 
   only_candidates_return_from_the_gpu_and_nothing_is_left_there: (env) =>
-    onDevice(env, async (device) => {
+    onKeptDevice(env, async (device) => {
       const buffers = watchBuffers(device);
       const golden = await loadGolden(env);
       const model = await env.generate.LanguageModel.load(folder(env), { device, cache: false });
@@ -273,7 +273,7 @@ export const generateChecks: Record<string, Check> = {
     const { model } = await tinyOf(env);
     const refused = await thrown(env, () => model.generate([{ role: "robot", content: "x" }]));
     says(refused, "invalid_argument", "the chat template refuses these messages: there is no role robot");
-    await onDevice(env, async (device) => {
+    await onKeptDevice(env, async (device) => {
       const description = await fetchJson<object>(`${folder(env)}/generation.json`);
       const load = (chat_template: string): Promise<LanguageModel> =>
         env.generate.LanguageModel.load(
@@ -349,7 +349,7 @@ export const generateChecks: Record<string, Check> = {
   },
 
   program_that_is_no_language_model_is_refused: (env) =>
-    onDevice(env, async (device) => {
+    onKeptDevice(env, async (device) => {
       const files = {
         program: `${env.base}/files/programs/add/model.pte`,
         tokenizer: `${folder(env)}/tokenizer.json`,

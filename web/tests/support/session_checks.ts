@@ -2,7 +2,7 @@
 
 import type * as Nibble from "../../src/index.js";
 import { failureOf, fetchNpy } from "./cases.js";
-import { address, type Check, ids, must, onDevice, runIds, same, says } from "./check.js";
+import { address, type Check, ids, must, onDevice, onKeptDevice, runIds, same, says } from "./check.js";
 
 /** Counts the buffers that are made from now on, the bytes of those not destroyed yet, and the most read back at once. */
 export function watchBuffers(device: Nibble.Device): { live: number; made: number; mapped: number } {
@@ -39,7 +39,7 @@ export async function logits(session: Runner, tokens: number[], position: number
 
 export const sessionChecks: Record<string, Check> = {
   sessions_of_a_language_model_do_not_see_each_others_caches: (env) =>
-    onDevice(env, async (device) => {
+    onKeptDevice(env, async (device) => {
       const model = await env.nibble.load(address(env, "llm_4w_head_18"), { device, cache: false });
       const prompts = [
         [1, 2, 3],
@@ -76,7 +76,7 @@ export const sessionChecks: Record<string, Check> = {
     }),
 
   session_tells_what_its_caches_hold: (env) =>
-    onDevice(env, async (device) => {
+    onKeptDevice(env, async (device) => {
       const model = await env.nibble.load(address(env, "llm_4w_head_18"), { device, cache: false });
       const { get_max_context_len: places, get_n_layers: layers } = model.constants;
       same(model.states.length, 2 * (layers as number), "how many caches there are");
@@ -154,7 +154,7 @@ export const sessionChecks: Record<string, Check> = {
     }),
 
   disposed_session_gives_its_memory_back: (env) =>
-    onDevice(env, async (device) => {
+    onKeptDevice(env, async (device) => {
       const model = await env.nibble.load(address(env, "llm_4w_head_18"), { device, cache: false });
       const buffers = watchBuffers(device);
       const round = async (): Promise<void> => {

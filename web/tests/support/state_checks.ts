@@ -2,7 +2,7 @@
 
 import type * as Nibble from "../../src/index.js";
 import { type Environment, failureOf } from "./cases.js";
-import { address, type Check, must, onDevice, same, says } from "./check.js";
+import { address, type Check, must, onDevice, onKeptDevice, same, says } from "./check.js";
 import { logits, watchBuffers } from "./session_checks.js";
 
 /** The value of a counter in the program, after one more call. */
@@ -32,7 +32,7 @@ const rowsOf = ({ states }: Nibble.Session): number[] => [...new Set(states.map(
 
 export const stateChecks: Record<string, Check> = {
   session_goes_back_forks_saves_and_restores: (env) =>
-    onDevice(env, async (device) => {
+    onKeptDevice(env, async (device) => {
       const model = await loadLlm(env, device);
       const session = await model.session();
       await logits(session, [1, 2, 3], 0);
@@ -81,7 +81,7 @@ export const stateChecks: Record<string, Check> = {
     }),
 
   saved_session_is_checked_before_anything_changes: (env) =>
-    onDevice(env, async (device) => {
+    onKeptDevice(env, async (device) => {
       const model = await loadLlm(env, device);
       const session = model.own;
       await logits(session, [1, 2, 3], 0);
@@ -114,7 +114,7 @@ export const stateChecks: Record<string, Check> = {
     }),
 
   fork_that_fails_leaves_nothing_behind: (env) =>
-    onDevice(env, async (device) => {
+    onKeptDevice(env, async (device) => {
       const model = await loadLlm(env, device);
       await logits(model, [1, 2, 3], 0);
       const buffers = watchBuffers(device);

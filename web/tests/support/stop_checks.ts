@@ -2,7 +2,7 @@
 
 import type * as Nibble from "../../src/index.js";
 import { failureOf } from "./cases.js";
-import { address, type Check, must, onDevice, reasonOf, same, says } from "./check.js";
+import { address, type Check, must, onKeptDevice, reasonOf, same, says } from "./check.js";
 
 const DECODE = [{ data: [7], shape: [1, 1] }, [3]];
 const PROMPT = [{ data: [1, 2, 3], shape: [1, 3] }, [0]];
@@ -23,7 +23,7 @@ const outputOf = (results: Record<string, Nibble.Tensor>): string => String(resu
 
 export const stopChecks: Record<string, Check> = {
   small_call_is_one_submission_and_many_give_the_same: (env) =>
-    onDevice(env, async (device) => {
+    onKeptDevice(env, async (device) => {
       const at = address(env, "llm_4w_head_18");
       const model = await env.nibble.load(at, { device, cache: false });
       const inBatches = await env.nibble.load(at, { device, cache: false, maxBatchWork: 1 });
@@ -35,7 +35,7 @@ export const stopChecks: Record<string, Check> = {
     }),
 
   large_dispatch_is_many_submissions_and_can_be_aborted_between_them: (env) =>
-    onDevice(env, async (device) => {
+    onKeptDevice(env, async (device) => {
       const at = address(env, "linear_q4_dynamic");
       const x = [{ data: Float32Array.from({ length: 40 * 64 }, (_, i) => (i % 23) - 11), shape: [1, 40, 64] }];
       const model = await env.nibble.load(at, { device, cache: false });
@@ -56,7 +56,7 @@ export const stopChecks: Record<string, Check> = {
     }),
 
   aborted_call_rejects_with_the_reason_and_can_be_made_again: (env) =>
-    onDevice(env, async (device) => {
+    onKeptDevice(env, async (device) => {
       const model = await env.nibble.load(address(env, "llm_4w_head_18"), { device, cache: false, maxBatchWork: 1 });
       await model.run(PROMPT);
       const expected = outputOf(await (await sessionAfter(model)).run(DECODE));
@@ -73,7 +73,7 @@ export const stopChecks: Record<string, Check> = {
     }),
 
   aborted_signal_submits_nothing: (env) =>
-    onDevice(env, async (device) => {
+    onKeptDevice(env, async (device) => {
       const model = await env.nibble.load(address(env, "llm_4w_head_18"), { device, cache: false });
       const seen = watchSubmissions(device);
       const why = new Error("not any more");
@@ -94,7 +94,7 @@ export const stopChecks: Record<string, Check> = {
     }),
 
   signal_of_another_realm_is_one: (env) =>
-    onDevice(env, async (device) => {
+    onKeptDevice(env, async (device) => {
       const from = address(env, "llm_4w_head_18");
       const why = new Error("the frame is gone");
       const aborted = { signal: toOtherRealm(AbortSignal.abort(why)) };

@@ -2,6 +2,7 @@
 
 import type { GenerateOptions, LanguageModel, Message } from "../../src/generate.js";
 import { type Environment, fetchJson } from "./cases.js";
+import { keptDevice } from "./check.js";
 
 /** golden.json. */
 interface Golden {
@@ -29,14 +30,10 @@ const shared = new WeakMap<Environment, Promise<Tiny>>();
 /** One model for all that leave it as it was. */
 export async function tinyOf(env: Environment): Promise<Tiny> {
   const make = async (): Promise<Tiny> => {
-    const device = await env.nibble.open(env.options);
+    const device = await keptDevice(env);
     const model = await env.generate.LanguageModel.load(folder(env), { device, cache: false });
     return { model, golden: await loadGolden(env) };
   };
   if (!shared.has(env)) shared.set(env, make());
   return shared.get(env)!;
-}
-
-export async function closeTiny(env: Environment): Promise<void> {
-  (await shared.get(env))?.model.device.destroy();
 }
