@@ -11,9 +11,12 @@ def mean(x: Tensor, mask: Tensor, normalize: bool) -> Tensor:
     """The mean of the rows [batch, n, width] that the mask [batch, n] keeps, or its direction: [batch, width]."""
     # Sums keep their dimension: others stay outside the delegate.
     total = (x * mask[:, :, None]).sum(1, keepdim=True)
-    # For the direction, the mean's divisor would only change the length.
-    part = torch.rsqrt((total * total).sum(2, keepdim=True)) if normalize else 1 / mask.sum(1, keepdim=True)[:, :, None]
-    return (total * part).squeeze(1)
+    # For the direction, the mean's divisor would only change the length. `1 / x` would stay outside the delegate.
+    if normalize:
+        result = total * torch.rsqrt((total * total).sum(2, keepdim=True))
+    else:
+        result = total / mask.sum(1, keepdim=True)[:, :, None]
+    return result.squeeze(1)
 
 
 def export_program(module: nn.Module, max_length: int, max_batch: int = MAX_BATCH):
