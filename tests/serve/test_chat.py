@@ -109,7 +109,7 @@ PERSON = {
 
 def test_the_answer_is_of_the_format_that_is_asked_for(served):
     schema = {"type": "json_schema", "json_schema": {"name": "person", "strict": True, "schema": PERSON}}
-    answer = served.post(CHAT, chat(response_format=schema, temperature=1, max_tokens=100))
+    answer = served.post(CHAT, chat(response_format=schema, temperature=1, max_tokens=400))
     person = json.loads(words(answer)[0])
     assert set(person) == {"name", "grown"}
     assert answer.json["choices"][0]["finish_reason"] == "stop"

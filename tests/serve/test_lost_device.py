@@ -11,11 +11,11 @@ import pytest
 import nibble
 from nibble._serve.served import ServedText
 from nibble._text.generator import Generator
+from support.served_model import endless
 from support.serving import Running, Wire, wait_for
 
 CHAT = "/v1/chat/completions"
 SHORT = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 5, "temperature": 0}
-LONG = {**SHORT, "max_tokens": 900, "n": 16, "stream": True}
 ROOT = Path(__file__).resolve().parents[2]
 DRIVER = ROOT / "build" / "release" / "tests" / "libnibble_faults.so"
 
@@ -24,7 +24,7 @@ def test_requests_in_flight_have_an_error_and_later_ones_work(folder, monkeypatc
     with Running([ServedText("tiny", str(folder), 2)]) as running:
         wanted = running.post(CHAT, SHORT).json["choices"]
         old = running.server.serving.device
-        wire = Wire(running, CHAT, LONG)
+        wire = Wire(running, CHAT, endless(stream=True))
         wire.read_until(b'"delta":{"content":"')
 
         def lose(self, allowed):
