@@ -45,6 +45,24 @@ def test_requests_in_flight_have_an_error_and_later_ones_work(folder, monkeypatc
         assert events.index("device_lost") < events.index("device_opened_again")
 
 
+def test_a_device_that_cannot_be_opened_is_tried_again_with_the_next_request(folder, monkeypatch):
+    with Running([ServedText("tiny", str(folder), 2)]) as running:
+        wanted = running.post(CHAT, SHORT).json["choices"]
+
+        def fail(*_):
+            raise nibble.NibbleError("it was only a test", "device_lost")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Generator, "next", fail)
+            patch.setattr("nibble._serve.served.Device", fail)
+            for _ in range(2):
+                assert running.post(CHAT, SHORT).json["error"]["code"] == "device_lost"
+            health = running.get("/health")
+            assert (health.status, health.json["status"]) == (503, "device lost")
+        assert running.post(CHAT, SHORT).json["choices"] == wanted
+        assert running.get("/health").status == 200
+
+
 SCRIPT = """
 import os, sys
 sys.path[:0] = sys.argv[1:3]
