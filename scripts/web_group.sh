@@ -22,7 +22,8 @@ group_web() {
   for name in web web/tests web/demo; do
     check "tsc --strict, $name" "tsc-${name//\//-}" web/node_modules/.bin/tsc --project "$name" --noEmit || status=1
   done
-  check "prettier" web-prettier env -C web node_modules/.bin/prettier --check . || status=1
+  check "prettier" web-prettier env -C web node_modules/.bin/prettier --config .prettierrc.json --check . \
+    ../python/nibble/_serve/page.{html,js} || status=1
   check "pure parts" web-unit "${run[@]}" "$tests"/unit/*.test.js || status=1
   check "tokenizer and server of the page" web-demo .venv/bin/python3 -m pytest tests/demo || status=1
   swiftshader=$(adapters | sed -n 's/^swiftshader dawn //p')

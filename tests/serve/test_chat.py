@@ -5,6 +5,8 @@ import json
 import pytest
 
 import nibble
+from support import served_model
+from support.serving import wait_for
 
 CHAT, COMPLETE = "/v1/chat/completions", "/v1/completions"
 
@@ -59,6 +61,15 @@ def test_a_request_repeated_computes_one_token(served):
     assert usage["prompt_tokens_details"]["cached_tokens"] == usage["prompt_tokens"] - 1
 
 
+def test_a_long_prompt_is_a_step_for_each_chunk_between_which_others_have_their_turn(served):
+    seen = len(served.logs)
+    tokens = served.post(CHAT, chat("y" * 600, max_tokens=1)).json["usage"]["prompt_tokens"]
+    wait_for(lambda: any(line.get("prompt_tokens") == tokens for line in served.logs[seen:]))
+    (line,) = [line for line in served.logs[seen:] if line.get("prompt_tokens") == tokens]
+    chunks = -(-(tokens - line["cached_tokens"]) // served_model.CHUNK)
+    assert line["steps"] == chunks + 1  # in which nothing is computed: the answer has its one token
+
+
 def test_several_answers_draw_for_themselves_and_again_in_the_same_way(served):
     asked = chat(n=3, temperature=1, seed=5)
     first = words(served.post(CHAT, asked))
@@ -75,6 +86,13 @@ def test_the_text_ends_before_a_stop_string(served, alone):
     answer = served.post(CHAT, chat(stop=[whole[4:6], "never"]))
     assert words(answer) == [whole[: whole.index(whole[4:6])]]
     assert answer.json["choices"][0]["finish_reason"] == "stop"
+
+
+@pytest.mark.parametrize(
+    "stop", ["\x00", "\u202e", "e\u0301", "\uffff", "\U0010ffff", "👩\u200d👧", "\n\r\u2028", "\ufeff"]
+)
+def test_a_stop_string_may_be_any_text(served, alone, stop):
+    assert words(served.post(CHAT, chat(stop=stop))) == [alone("hi")]
 
 
 def test_logprobs_come_with_tokens_bytes_and_others(served):
@@ -109,10 +127,12 @@ PERSON = {
 
 def test_the_answer_is_of_the_format_that_is_asked_for(served):
     schema = {"type": "json_schema", "json_schema": {"name": "person", "strict": True, "schema": PERSON}}
-    answer = served.post(CHAT, chat(response_format=schema, temperature=1, max_tokens=100))
+    answer = served.post(CHAT, chat(response_format=schema, temperature=1, max_tokens=400))
     person = json.loads(words(answer)[0])
     assert set(person) == {"name", "grown"}
     assert answer.json["choices"][0]["finish_reason"] == "stop"
+    several = words(served.post(CHAT, chat(response_format=schema, temperature=1, max_tokens=400, n=3)))
+    assert [set(json.loads(one)) for one in several] == [{"name", "grown"}] * 3
     some = words(served.post(CHAT, chat(response_format={"type": "json_object"}, max_tokens=200)))[0]
     assert isinstance(json.loads(some), dict)
     assert words(served.post(CHAT, chat(response_format={"type": "text"}))) == words(served.post(CHAT, chat()))

@@ -11,16 +11,10 @@ import pytest
 
 from conformance.command import COMMAND
 from conformance.command import pytestmark as needs_command
+from support.served_model import endless
 from support.serving import Wire
 
 pytestmark = needs_command
-LONG = {
-    "model": "chat",
-    "messages": [{"role": "user", "content": "a tale"}],
-    "n": 16,
-    "temperature": 0.5,
-    "stream": True,
-}
 
 
 class Served:
@@ -48,7 +42,7 @@ def test_it_serves_and_ends_in_order(folder, number):
     assert served.line.startswith("chat, wordllama on ")
     with urllib.request.urlopen(f"{served.url}/v1/models", timeout=60) as answer:
         assert [model["id"] for model in json.load(answer)["data"]] == ["chat", "wordllama"]
-    wire = Wire(served, "/v1/chat/completions", LONG)
+    wire = Wire(served, "/v1/chat/completions", endless("chat", stream=True))
     wire.read_until(b'"delta":{"content":"')
     logged = served.end(number)
     assert b'"code":"shutting_down"' in wire.read_all()

@@ -5,18 +5,18 @@ import socket
 import pytest
 
 from nibble._serve.served import ServedText
+from support.served_model import endless
 from support.serving import Running, Wire, wait_for
 
 CHAT = "/v1/chat/completions"
 SHORT = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 3, "temperature": 0}
-LONG = {**SHORT, "max_tokens": 900, "n": 16}
 ORIGIN = "http://page.example"
 
 
 @pytest.fixture(scope="module")
 def strict(folder):
     models = [ServedText("tiny", str(folder), 1, max_tokens=900)]
-    limits = {"body_bytes": 2000, "body_seconds": 0.3, "requests": 4}
+    limits = {"body_bytes": 2000, "body_seconds": 2, "requests": 4}
     with Running(models, limits=limits, key="sésame", origins=[ORIGIN], queue=1, logs_prompts=True) as running:
         yield running
 
@@ -74,7 +74,7 @@ def _half_a_request(running):
 def test_more_requests_than_may_wait_are_told_to_come_again(folder):
     with Running([ServedText("tiny", str(folder), 1)], queue=1, limits={"requests": 3}) as running:
         scheduler = running.server.scheduler
-        wires = [Wire(running, CHAT, {**LONG, "stream": True}) for _ in range(2)]
+        wires = [Wire(running, CHAT, endless(stream=True)) for _ in range(2)]
         wait_for(lambda: scheduler._admitted == 2)
         answer = running.post(CHAT, SHORT)
         assert (answer.status, answer.json["error"]["type"]) == (429, "rate_limit_error")
@@ -100,15 +100,13 @@ def test_prompts_are_logged_if_that_is_wanted(strict):
     assert "sésame" not in strict.lines.getvalue()
 
 
-def test_a_stop_lets_requests_finish_and_tells_those_that_take_too_long(folder):
-    running = Running([ServedText("tiny", str(folder), 2)], drain_seconds=2)
-    short = Wire(running, CHAT, {**SHORT, "max_tokens": 30, "stream": True})
-    long = Wire(running, CHAT, {**LONG, "stream": True})
-    for wire in (short, long):
-        wire.read_until(b'"delta":{"content":"')
+@pytest.mark.parametrize(("seconds", "end"), [(60, b"[DONE]"), (0, b'"code":"shutting_down"')], ids=["ends", "told"])
+def test_a_stop_lets_requests_finish_and_tells_those_that_take_too_long(folder, seconds, end):
+    running = Running([ServedText("tiny", str(folder), 2)], drain_seconds=seconds)
+    wire = Wire(running, CHAT, endless(stream=True, n=1 if seconds else 16))
+    wire.read_until(b'"delta":{"content":"')
     running.close()
-    assert b"[DONE]" in short.read_all()
-    assert b'"code":"shutting_down"' in long.read_all()
+    assert end in wire.read_all()
     assert running.logs[-1]["event"] == "stopped"
 
 

@@ -11,11 +11,11 @@ import pytest
 import nibble
 from nibble._serve.served import ServedText
 from nibble._text.generator import Generator
+from support.served_model import endless
 from support.serving import Running, Wire, wait_for
 
 CHAT = "/v1/chat/completions"
 SHORT = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 5, "temperature": 0}
-LONG = {**SHORT, "max_tokens": 900, "n": 16, "stream": True}
 ROOT = Path(__file__).resolve().parents[2]
 DRIVER = ROOT / "build" / "release" / "tests" / "libnibble_faults.so"
 
@@ -24,7 +24,7 @@ def test_requests_in_flight_have_an_error_and_later_ones_work(folder, monkeypatc
     with Running([ServedText("tiny", str(folder), 2)]) as running:
         wanted = running.post(CHAT, SHORT).json["choices"]
         old = running.server.serving.device
-        wire = Wire(running, CHAT, LONG)
+        wire = Wire(running, CHAT, endless(stream=True))
         wire.read_until(b'"delta":{"content":"')
 
         def lose(self, allowed):
@@ -43,6 +43,24 @@ def test_requests_in_flight_have_an_error_and_later_ones_work(folder, monkeypatc
         assert running.get("/health").status == 200
         events = [line["event"] for line in running.logs]
         assert events.index("device_lost") < events.index("device_opened_again")
+
+
+def test_a_device_that_cannot_be_opened_is_tried_again_with_the_next_request(folder, monkeypatch):
+    with Running([ServedText("tiny", str(folder), 2)]) as running:
+        wanted = running.post(CHAT, SHORT).json["choices"]
+
+        def fail(*_):
+            raise nibble.NibbleError("it was only a test", "device_lost")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Generator, "next", fail)
+            patch.setattr("nibble._serve.served.Device", fail)
+            for _ in range(2):
+                assert running.post(CHAT, SHORT).json["error"]["code"] == "device_lost"
+            health = running.get("/health")
+            assert (health.status, health.json["status"]) == (503, "device lost")
+        assert running.post(CHAT, SHORT).json["choices"] == wanted
+        assert running.get("/health").status == 200
 
 
 SCRIPT = """

@@ -18,6 +18,10 @@ def says(role="user", **message) -> dict:
     return chat(messages=[{"role": role, **message}])
 
 
+def shaped(schema: dict) -> dict:
+    return chat(response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": schema}})
+
+
 def tool(**function) -> dict:
     return chat(tools=[{"type": "function", "function": function}])
 
@@ -31,7 +35,8 @@ CHATS = [
     ([], None, "the body must be an object, but it is []"),
     ({"messages": USER}, "model", "model is missing"),
     (chat(model=3), "model", "model is 3, but it must be text"),
-    (chat(model="gpt"), "model", "there is no model 'gpt' here, but tiny, words"),
+    (chat(model="gpt"), "model", 'there is no model "gpt" here, but tiny, words'),
+    (chat(model="m" * 9999), "model", f'there is no model "{"m" * 56}…" here, but tiny, words'),
     (chat(model="words"), "model", "the model 'words' makes vectors of texts: it is for /v1/embeddings"),
     ({"model": "tiny"}, "messages", "messages is missing, but a chat needs at least one message"),
     (chat(messages=[]), "messages", "messages is empty"),
@@ -46,6 +51,8 @@ CHATS = [
     (says(role="tool", content="x"), "messages[0].tool_call_id", "messages[0].tool_call_id is missing"),
     (says(role="assistant", tool_calls=[{}]), "messages[0].tool_calls[0]", "has no function"),
     (says(content="x" * 5000), "messages", "messages has 5018 tokens, but the context of the model 'tiny' holds 1024"),
+    (says(content="x" * 70000), "messages", "messages has 70050 letters, but the context of the model 'tiny' holds"),
+    (chat(messages=USER * 1024), "messages", "messages has 1024 messages, but the context of the model 'tiny'"),
     (chat(temprature=1), "temprature", "temprature is no parameter that is known here"),
     (chat(temperature=3), "temperature", "temperature is 3, but it must be a number from 0 to 2"),
     (chat(temperature="1"), "temperature", 'temperature is "1", but it must be a number from 0 to 2'),
@@ -66,6 +73,8 @@ CHATS = [
     (chat(logit_bias={"272": 1}), "logit_bias", "logit_bias has the token 272, but the model's vocabulary has 272"),
     (chat(stop=3), "stop", "stop is 3, but it must be text, or a list of up to 16 texts"),
     (chat(stop=["a", ""]), "stop", 'stop[1] is "", but it must be text of at least one letter'),
+    (chat(stop=["a", "b" * 1025]), "stop", "stop[1] has 1025 letters, but it may have 1024"),
+    (chat(logit_bias={str(n): 1 for n in range(1025)}), "logit_bias", "logit_bias has 1025 tokens, but it may have"),
     (chat(logprobs=1), "logprobs", "logprobs is 1, but it must be true or false"),
     (chat(top_logprobs=2), "top_logprobs", "top_logprobs can only be given with logprobs: true"),
     (chat(logprobs=True, top_logprobs=21), "top_logprobs", "top_logprobs is 21"),
@@ -77,11 +86,16 @@ CHATS = [
     (chat(response_format={"type": "xml"}), "response_format.type", "but it must be text or json_object or"),
     (chat(response_format={"type": "json_schema"}), "response_format.json_schema", "json_schema is missing"),
     (chat(response_format=SCHEMA), "response_format", "the grammar cannot be used: "),
+    (shaped({"enum": ["x"] * 5000}), "response_format", "response_format has 5001 values in its schemas, but"),
+    (shaped({"const": "x" * 4097}), "response_format", "response_format has a text of 4097 letters in a"),
+    (shaped({"x": [{"pattern": "x" * 1001}]}), "response_format", "response_format has a pattern of 1001 letters in a"),
+    (shaped({"patternProperties": {"x" * 1001: {}}}), "response_format", "response_format has a pattern of 1001"),
     (chat(tools=[{"type": "web"}]), "tools[0]", 'tools[0] is of type "web", but it must be function'),
     (tool(), "tools[0].function.name", "tools[0].function.name is missing"),
     (tool(name="a b"), "tools[0].function.name", 'tools[0].function.name is "a b"'),
     (tool(name="a", parameters={"type": "array"}), "tools[0].function.parameters", "the JSON schema of an object"),
     (tool(name="a", parameters={"properties": 3}), "tools", "the grammar cannot be used: "),
+    (tool(name="a", parameters={"required": ["x"] * 5000}), "tools", "tools has 5002 values in its schemas, but there"),
     (chat(tool_choice="required"), "tool_choice", 'tool_choice is "required", but there are no tools'),
     ({**tool(name="a"), "tool_choice": "some"}, "tool_choice", "but it must be none, auto, required"),
     ({**tool(name="a"), "tool_choice": OTHER}, "tool_choice", 'names the function "b", which is not among the tools'),
@@ -92,6 +106,7 @@ COMPLETIONS = [
     ({"model": "tiny", "prompt": [1, -1]}, "prompt", "prompt[1] is -1, but it must be a token id"),
     ({"model": "tiny", "prompt": [[1], [500]]}, "prompt[1]", "prompt[1] has the token 500, but"),
     ({"model": "tiny", "prompt": [1] * 1024}, "prompt", "prompt has 1024 tokens, but the context"),
+    ({"model": "tiny", "prompt": ["a", "x" * 65537]}, "prompt[1]", "prompt[1] has 65537 letters, but the context"),
     ({"model": "tiny", "prompt": "a", "suffix": "b"}, "suffix", "suffix cannot be given"),
     ({"model": "tiny", "prompt": "a", "best_of": 3}, "best_of", "best_of is 3, but it must be as n, 1"),
     ({"model": "tiny", "prompt": ["a"] * 9, "n": 2}, "prompt", "are 18 answers, but one request may have 16"),
@@ -102,6 +117,7 @@ EMBEDDINGS = [
     ({"model": "words", "input": ["a", ""]}, "input[1]", "input[1] is an empty text, which has no vector"),
     ({"model": "words", "input": ["a"] * 2049}, "input", "input has 2049 texts, but one request may have 2048"),
     ({"model": "words", "input": "a " * 600}, "input", "tokens, but the model 'words' takes 512"),
+    ({"model": "words", "input": "a" * 32769}, "input", "input has 32769 letters, but the model 'words' takes 512"),
     ({"model": "words", "input": [10**7]}, "input", "input has the token 10000000, but the model's"),
     ({"model": "words", "input": "a", "dimensions": 3}, "dimensions", "dimensions is 3, but vectors of 'words'"),
     ({"model": "words", "input": "a", "encoding_format": "hex"}, "encoding_format", 'encoding_format is "hex"'),
@@ -134,7 +150,7 @@ def test_what_is_null_is_as_good_as_absent(served):
 def test_paths_and_methods_that_are_not_there(served):
     for path, status, sentence in (("/v1/nothing", 404, "there is no /v1/nothing here"),
                                    (CHAT, 405, f"{CHAT} does not take GET"),
-                                   ("/v1/models/gpt", 404, "there is no model 'gpt' here")):  # fmt: skip
+                                   ("/v1/models/gpt", 404, 'there is no model "gpt" here')):  # fmt: skip
         answer = served.get(path)
         assert (answer.status, answer.json["error"]["message"]) == (status, sentence)
 

@@ -48,11 +48,15 @@ async def stream(running: Running, body: dict, leave_after: int | None = None) -
         writer.close()
 
 
-async def _client(running: Running, number: int, asked: dict[str, str], end: float, aborts: float, report: Report):
+async def _client(
+    running: Running, number: int, asked: dict[str, str], requests: int, end: float, aborts: float, report: Report
+):
     """asked: prompts, and the answers that they must have."""
     dice = random.Random(number)
     prompts = sorted(asked)
-    while time.monotonic() < end:
+    made = 0
+    while made < requests or time.monotonic() < end:
+        made += 1
         prompt = dice.choice(prompts)
         leave_after = dice.randrange(30) if dice.random() < aborts else None
         body = {"model": "tiny", "messages": [{"role": "user", "content": prompt}], "temperature": 0, "max_tokens": 40}
@@ -64,11 +68,22 @@ async def _client(running: Running, number: int, asked: dict[str, str], end: flo
         report.tokens += len(text)
 
 
-def load(running: Running, asked: dict[str, str], *, clients: int, seconds: float, aborts: float = 0.3) -> Report:
+def load(
+    running: Running,
+    asked: dict[str, str],
+    *,
+    clients: int,
+    requests: int = 1,
+    seconds: float = 0,
+    aborts: float = 0.3,
+) -> Report:
+    """Each client makes so many requests, and goes on for so many seconds."""
+
     async def all_clients() -> Report:
         report, began = Report(), time.monotonic()
         end = began + seconds
-        await asyncio.gather(*(_client(running, number, asked, end, aborts, report) for number in range(clients)))
+        clients_of = (_client(running, number, asked, requests, end, aborts, report) for number in range(clients))
+        await asyncio.gather(*clients_of)
         report.seconds = time.monotonic() - began
         return report
 

@@ -26,6 +26,13 @@ TEMPLATE = (
 )
 
 
+def endless(model: str = "tiny", **more) -> dict:
+    """A chat that takes thousands of steps: each of its answers goes on until the context is full."""
+    letter = vocabulary()[0].index("z")
+    chat = {"messages": [{"role": "user", "content": "a tale"}], "n": 16}
+    return {"model": model, **chat, "temperature": 0, "logit_bias": {str(letter): 100}, **more}
+
+
 def make(folder: Path, name: str = "tiny", **keys: str) -> Path:
     """Once: what is there already is left as it is. keys: others of the file, such as chat_template."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -74,16 +74,19 @@ class Wire:
         self.socket.sendall(f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data)
         self.seen = b""
 
+    def read_some(self) -> bytes:
+        data = self.socket.recv(65536)
+        self.seen += data
+        return data
+
     def read_until(self, text: bytes) -> bytes:
         while text not in self.seen:
-            data = self.socket.recv(65536)
-            assert data, self.seen
-            self.seen += data
+            assert self.read_some(), self.seen
         return self.seen
 
     def read_all(self) -> bytes:
-        while data := self.socket.recv(65536):
-            self.seen += data
+        while self.read_some():
+            pass
         return self.seen
 
     def leave(self) -> None:

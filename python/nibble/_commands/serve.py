@@ -41,6 +41,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--queue", type=_some, default=64, metavar="N", help="requests that may wait; more are refused; default: 64")
     add("--max-requests", type=count, default=512, metavar="N",
         help="requests that are open at once, in whatever state; default: 512")  # fmt: skip
+    add("--max-connections", type=count, default=1024, metavar="N",
+        help="open connections; a further one closes the one that was silent longest; default: 1024")  # fmt: skip
     add("--max-tokens", type=count, metavar="N", help="longest answer; default: what the context has room for")
     add("--max-choices", type=count, default=16, metavar="N", help="answers of one request; default: 16")
     add("--max-body", type=count, default=4, metavar="MIB", help="largest body of a request; default: 4")
@@ -71,7 +73,11 @@ def _serve(args: argparse.Namespace) -> int:
 
     key = args.api_key or os.environ.get("NIBBLE_API_KEY") or None
     limits = Limits(
-        body_bytes=args.max_body << 20, seconds=args.timeout, requests=args.max_requests, choices=args.max_choices
+        body_bytes=args.max_body << 20,
+        seconds=args.timeout,
+        requests=args.max_requests,
+        connections=args.max_connections,
+        choices=args.max_choices,
     )
     settings = Settings(
         host=args.host,

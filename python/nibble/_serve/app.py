@@ -22,10 +22,12 @@ from .completion_answer import CompletionAnswer
 from .completion_request import completion_request
 from .context import Context
 from .embedding_request import embedding_request
-from .errors import ApiError, as_json, wrong
+from .errors import ApiError, wrong
 from .events import Done, Encoded, Event, Failed
 from .exchange import Exchange, Job
+from .fields import shown
 from .guard import Guard, error_response
+from .json_text import as_json, as_long_json
 from .served import Served
 from .stream import EventStream
 from .work import EmbeddingWork, TextWork
@@ -49,6 +51,7 @@ def make_app(context: Context, *, key: str | None, hosts: Iterable[str] | None, 
     ]
     handlers = {ApiError: _refuse, HTTPException: _refuse_path, ClientDisconnect: _forget, Exception: _fail}
     app = Starlette(routes=routes, exception_handlers=handlers, lifespan=_watch_loop)
+    app.router.redirect_slashes = False
     app.state.context = context
     guarded = Guard(app, context, key=key, hosts=hosts)
     if not origins:
@@ -90,7 +93,8 @@ def _text(make: Callable[[Context, Any, Post], Job]) -> Callable:
                     if isinstance(event, Failed):
                         raise event.error
                     if isinstance(event, Done):
-                        return Response(as_json(exchange.job.answer.body()), media_type="application/json")
+                        body = await as_long_json(exchange.job.answer.body())
+                        return Response(body, media_type="application/json")
                     exchange.job.answer.take(event)
                 events = await exchange.events()
         finally:
@@ -121,24 +125,24 @@ async def _embeddings(request: Request) -> Response:
                 if isinstance(event, Failed):
                     raise event.error
                 if isinstance(event, Done):
-                    return _vectors(request, **asked)
+                    return await _vectors(request, **asked)
                 if isinstance(event, Encoded):
                     asked["vectors"][event.rows] = event.vectors
     finally:
         exchange.close()
 
 
-def _vectors(request: Request, wanted: Any, tokens: int, vectors: np.ndarray) -> Response:
-    def shown(vector: np.ndarray) -> str | list[float]:
+async def _vectors(request: Request, wanted: Any, tokens: int, vectors: np.ndarray) -> Response:
+    def written(vector: np.ndarray) -> str | list[float]:
         return base64.b64encode(vector.astype("<f4").tobytes()).decode() if wanted.is_base64 else vector.tolist()
 
-    data = [{"object": "embedding", "index": n, "embedding": shown(one)} for n, one in enumerate(vectors)]
+    data = [{"object": "embedding", "index": n, "embedding": written(one)} for n, one in enumerate(vectors)]
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     context = request.app.state.context
     context.metrics.tokens[wanted.model, "prompt"] += tokens
     request.scope["nibble"]["prompt_tokens"] = tokens
-    body = {"object": "list", "data": data, "model": wanted.model, "usage": usage}
-    return Response(as_json(body), media_type="application/json")
+    body = await as_long_json({"object": "list", "data": data, "model": wanted.model, "usage": usage})
+    return Response(body, media_type="application/json")
 
 
 def _described(model: Served) -> dict:
@@ -156,7 +160,7 @@ async def _models(request: Request) -> Response:
 async def _model(request: Request) -> Response:
     id, models = request.path_params["id"], request.app.state.context.serving.models
     if id not in models:
-        raise ApiError(404, f"there is no model '{id}' here", param="model", code="model_not_found")
+        raise ApiError(404, f"there is no model {shown(id)} here", param="model", code="model_not_found")
     return Response(as_json(_described(models[id])), media_type="application/json")
 
 
@@ -211,7 +215,7 @@ async def _fail(_: Request, _error: Exception) -> Response:
 
 
 async def _refuse_path(request: Request, error: HTTPException) -> Response:
-    method, path = request.method, request.url.path[:100]
+    method, path = request.method[:20], request.scope["path"][:100]
     message = f"there is no {path} here" if error.status_code == 404 else f"{path} does not take {method}"
     return await _refuse(request, ApiError(error.status_code, message, code="unknown_path"))
 

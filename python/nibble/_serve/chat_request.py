@@ -7,6 +7,7 @@ from .errors import wrong
 from .fields import Fields, shown
 from .messages import messages_of
 from .sampling import IGNORED, max_tokens_of, sampling_of, stream_of
+from .schema_limits import check_schemas
 from .tools import ToolUse, tools_of
 
 MOST_LOGPROBS = 20
@@ -75,6 +76,7 @@ def _format(fields: Fields) -> tuple[Any, bool]:
         if not isinstance(schema, dict):
             name = described.name("schema")
             raise wrong(name, f"{name} is {shown(schema)}, but it must be a JSON schema")
+        check_schemas("response_format", [schema])
         described.ignore(("name", "description", "strict"))
         described.finish()
     wanted.finish()

@@ -3,6 +3,7 @@
 from concurrent.futures import Executor
 from dataclasses import dataclass
 
+from .body import Bodies
 from .logs import Log
 from .metrics import Metrics
 from .scheduler import Scheduler
@@ -15,6 +16,7 @@ class Limits:
     body_seconds: float = 30
     seconds: float = 600  # of a request, with the time that it waits
     requests: int = 512  # that are read, run, wait or are being sent
+    connections: int = 1024
     choices: int = 16  # answers of one request
 
 
@@ -25,5 +27,6 @@ class Context:
     log: Log
     metrics: Metrics
     limits: Limits
+    bodies: Bodies
     threads: Executor  # that check requests and make tokens of texts
     logs_prompts: bool = False

@@ -1,8 +1,5 @@
 """What a client is told when a request fails: a status and one sentence, in the form that OpenAI's clients read."""
 
-import json
-from typing import Any
-
 from .._native import NibbleError
 
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error", 404: "not_found_error"}
@@ -52,8 +49,3 @@ def from_nibble(error: NibbleError, param: str | None = None) -> ApiError:
 def is_panic(error: BaseException) -> bool:
     """Libraries in Rust raise what is no Exception when one of their assertions fails: the request is to blame."""
     return type(error).__name__ == "PanicException"
-
-
-def as_json(value: Any) -> bytes:
-    """Half a character, which a client may have sent and an error may repeat, stays the escape that it was."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "backslashreplace")

@@ -52,6 +52,10 @@ class Done:
 Event = Began | Wrote | Ended | Encoded | Failed | Done
 
 
+# That are taken at once. Whoever has not read for long has thousands, which would keep the event loop from all others.
+_MOST = 64
+
+
 class Mailbox:
     """Events for one request. Nobody who posts waits: what it can hold is bounded by the length of an answer."""
 
@@ -65,8 +69,10 @@ class Mailbox:
             self._loop.call_soon_threadsafe(self._events.put_nowait, event)
 
     async def take(self) -> list[Event]:
-        """All events that are there, at least one."""
+        """Events that are there, at least one."""
         events = [await self._events.get()]
-        while not self._events.empty():
+        while not self._events.empty() and len(events) < _MOST:
             events.append(self._events.get_nowait())
+        if not self._events.empty():
+            await asyncio.sleep(0)  # get() does not wait, so nobody else would have a turn
         return events

@@ -9,7 +9,7 @@ from starlette.requests import Request
 
 from .._native import NibbleError
 from .answer import Answer
-from .body import parse_json, read_body
+from .body import parse_json
 from .context import Context
 from .errors import ApiError, from_nibble, is_panic
 from .events import Done, Event, Failed, Mailbox
@@ -44,14 +44,14 @@ class Exchange:
     async def begin(self, make: Make) -> None:
         """Reads, checks and submits. There is a place for it, or it is refused before it costs anything."""
         context = self._context
-        body = await read_body(self._request, context.limits)
-        ticket = context.scheduler.admit()
-        try:
-            self.job = await self._loop.run_in_executor(context.threads, self._make, make, body)
-            context.scheduler.submit(self.job.work, ticket)
-        except BaseException:
-            ticket.give_back()
-            raise
+        async with context.bodies.read(self._request) as body:
+            ticket = context.scheduler.admit()
+            try:
+                self.job = await self._loop.run_in_executor(context.threads, self._make, make, body)
+                context.scheduler.submit(self.job.work, ticket)
+            except BaseException:
+                ticket.give_back()
+                raise
         self._watch = asyncio.create_task(self._await_disconnect())
         seconds = context.limits.seconds
         late = ApiError(504, f"the request took longer than {seconds:g} seconds", code="timeout")

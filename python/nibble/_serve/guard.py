@@ -1,5 +1,6 @@
 """What stands before every request: who may come in, how many at once, what is said about it afterwards."""
 
+import asyncio
 import hashlib
 import hmac
 import re
@@ -12,11 +13,14 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .context import Context
-from .errors import ApiError, as_json
+from .errors import ApiError
+from .json_text import as_json
 
 # What needs no key: whether it lives, and the page, which asks for one.
 _OPEN = ("/health", "/", "/page.js")
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
+# That a client has to take its answer, when a request has had all its time.
+_GRACE_SECONDS = 5
 
 
 def error_response(error: ApiError) -> Response:
@@ -50,9 +54,12 @@ class Guard:
         failure: ApiError | None = None
         try:
             self._check(scope)
-            await self._app(scope, receive, watched)
+            async with asyncio.timeout(self._context.limits.seconds + _GRACE_SECONDS):
+                await self._app(scope, receive, watched)
         except ApiError as error:
             failure = error
+        except TimeoutError:
+            failure = ApiError(504, "the answer was not taken in time", code="timeout")
         except Exception as error:
             self._context.log.say("error", event="failure", id=facts["id"], error=traceback.format_exception(error))
             failure = ApiError(500, "the server failed", code="internal")
@@ -87,7 +94,7 @@ class Guard:
         metrics.requests[path, status] += 1
         metrics.durations.add(seconds)
         level = "error" if status >= 500 else "info"
-        facts = {"event": "request", "method": scope["method"], "path": path, "status": status}
+        facts = {"event": "request", "method": scope["method"][:20], "path": path, "status": status}
         self._context.log.say(level, **facts, ms=round(seconds * 1e3), **scope["nibble"])
 
 

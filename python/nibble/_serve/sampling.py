@@ -7,6 +7,8 @@ from .errors import wrong
 from .fields import Fields, checked_text, is_number, shown
 
 MOST_STOPS = 16
+MOST_LETTERS = 1024  # of a stop string
+MOST_BIASES = 1024
 # What clients send that changes nothing here.
 IGNORED = (
     "metadata",
@@ -58,6 +60,8 @@ def _stops(fields: Fields) -> list[str]:
     for place, stop in enumerate(stops):
         if not isinstance(stop, str) or not stop:
             raise wrong("stop", f"stop[{place}] is {shown(stop)}, but it must be text of at least one letter")
+        if len(stop) > MOST_LETTERS:
+            raise wrong("stop", f"stop[{place}] has {len(stop)} letters, but it may have {MOST_LETTERS}")
         checked_text(f"stop[{place}]", stop)
     return stops
 
@@ -68,6 +72,8 @@ def _biases(fields: Fields) -> dict[int, float]:
         return {}
     if not isinstance(value, dict):
         raise wrong("logit_bias", f"logit_bias is {shown(value)}, but it must be an object of token ids and numbers")
+    if len(value) > MOST_BIASES:
+        raise wrong("logit_bias", f"logit_bias has {len(value)} tokens, but it may have {MOST_BIASES}")
     for token, bias in value.items():
         if not re.fullmatch("[0-9]{1,9}", token):
             raise wrong("logit_bias", f"logit_bias has {shown(token)}, which is no token id")

@@ -1,5 +1,6 @@
 """The models that are served: language models with their sessions, and encoders."""
 
+import secrets
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,12 +17,15 @@ from .chat_prompt import chat_prompt
 from .chat_request import ChatRequest
 from .completion_request import CompletionRequest
 from .errors import ApiError, from_nibble, wrong
+from .fields import shown
 from .pool import SessionPool
 from .tool_grammar import tool_grammar
 from .tool_style import style_of
 from .tool_text import ToolText
 
 _ANY_OBJECT = {"type": "object"}
+# That a token stands for at most, on average: of a text with more it need not be known how many tokens it has.
+_LETTERS = 64
 
 
 class ServedText:
@@ -73,10 +77,13 @@ class ServedText:
             message = f"the model '{self.id}' has no chat template: it takes texts alone, at /v1/completions"
             raise wrong("model", message)
         template = self.model.template.text
+        self._check_length("messages", len(request.messages), "messages")
         messages, variables = chat_prompt(template, request.messages, request.tools)
         shape = {"json_schema": request.json_schema, "json_object": request.json_object}
         try:
-            tokens = self.model.tokens_of(messages, **variables)
+            written = self.model.template.render(messages, **variables)
+            self._check_letters("messages", written)
+            tokens = self.model.tokens_of_written(written)
         except NibbleError as error:
             raise from_nibble(error, "messages") from None
         if request.tools:
@@ -101,10 +108,12 @@ class ServedText:
         prompts = []
         for place, prompt in enumerate(request.prompts):
             name = "prompt" if len(request.prompts) == 1 else f"prompt[{place}]"
-            tokens = self.model.tokens_of(prompt, raw=True) if isinstance(prompt, str) else prompt
-            check_tokens(name, tokens, self.vocabulary)
-            self._check_length(name, len(tokens))
-            prompts += [tokens] * request.choices
+            if isinstance(prompt, str):
+                self._check_letters(name, prompt)
+                prompt = self.model.tokens_of(prompt, raw=True)
+            self._check_length(name, len(prompt))
+            check_tokens(name, prompt, self.vocabulary)
+            prompts += [prompt] * request.choices
         try:
             return self._prepare(prompts, request, {})
         except NibbleError as error:
@@ -118,25 +127,25 @@ class ServedText:
         seed = settings.pop("seed", None)
         if request.logprobs is not None:
             settings |= {"logprobs": True, "top_logprobs": request.logprobs}
-        return [
-            self.model.prepare(
-                tokens,
-                max_tokens=min(filter(None, (request.max_tokens, self._max_tokens)), default=None),
-                # Each answer draws for itself, and all of them again in the same way.
-                seed=None if seed is None else (seed + place) % (1 << 64),
-                **settings,
-                **shape,
-            )
-            for place, tokens in enumerate(prompts)
-        ]
+        most = min(filter(None, (request.max_tokens, self._max_tokens)), default=None)
+        # Each answer draws for itself, and all of them again in the same way.
+        seeds = [secrets.randbits(63) if seed is None else (seed + place) % (1 << 64) for place in range(len(prompts))]
+        first = self.model.prepare(prompts[0], max_tokens=most, seed=seeds[0], **settings, **shape)
+        others = zip(prompts[1:], seeds[1:], strict=True)
+        return [first, *(first.again(prompt, seed) for prompt, seed in others)]
 
-    def _check_length(self, name: str, count: int) -> None:
+    def _check_letters(self, name: str, text: str) -> None:
+        """Before its tokens are made, which takes long for megabytes."""
+        if len(text) > self.context * _LETTERS:
+            raise self._too_long(name, f"{len(text)} letters")
+
+    def _check_length(self, name: str, count: int, what: str = "tokens") -> None:
         if count >= self.context:
-            message = (
-                f"{name} has {count} tokens, but the context of the model '{self.id}' holds {self.context}, the answer "
-                "included"
-            )
-            raise wrong(name, message, "context_length_exceeded")
+            raise self._too_long(name, f"{count} {what}")
+
+    def _too_long(self, name: str, what: str) -> ApiError:
+        room = f"the context of the model '{self.id}' holds {self.context} tokens, the answer included"
+        return wrong(name, f"{name} has {what}, but {room}", "context_length_exceeded")
 
 
 class ServedEncoder:
@@ -165,14 +174,19 @@ class ServedEncoder:
             name = "input" if len(inputs) == 1 else f"input[{place}]"
             if not isinstance(one, str):
                 check_tokens(name, one, self.encoder.vocabulary)
+            elif len(one) > self.encoder.max_length * _LETTERS:
+                raise self._too_long(name, f"{len(one)} letters")
             tokens = self.encoder.tokens_of(one)
             if not tokens:
                 raise wrong(name, f"{name} has no tokens that the model '{self.id}' knows")
             if len(tokens) > self.encoder.max_length:
-                message = f"{name} has {len(tokens)} tokens, but the model '{self.id}' takes {self.encoder.max_length}"
-                raise wrong(name, message, "context_length_exceeded")
+                raise self._too_long(name, f"{len(tokens)} tokens")
             texts.append(tokens)
         return texts
+
+    def _too_long(self, name: str, what: str) -> ApiError:
+        message = f"{name} has {what}, but the model '{self.id}' takes {self.encoder.max_length} tokens"
+        return wrong(name, message, "context_length_exceeded")
 
 
 Served = ServedText | ServedEncoder
@@ -203,7 +217,8 @@ class Serving:
         model = self.models.get(id)
         if model is None:
             known = ", ".join(self.models)
-            raise ApiError(404, f"there is no model '{id}' here, but {known}", param="model", code="model_not_found")
+            message = f"there is no model {shown(id)} here, but {known}"
+            raise ApiError(404, message, param="model", code="model_not_found")
         if model.kind != kind:
             what = "makes vectors of texts" if model.kind == "encoder" else "writes text"
             other = "/v1/embeddings" if model.kind == "encoder" else "/v1/chat/completions and /v1/completions"

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import functools
 import logging
 import signal
 import socket
@@ -13,6 +14,8 @@ import uvicorn
 
 from .._native import NibbleError
 from .app import make_app
+from .body import Bodies
+from .connection import Connection
 from .context import Context, Limits
 from .errors import ApiError
 from .guard import LOOPBACK
@@ -81,20 +84,28 @@ class Server:
         settings = self.settings
         threads = ThreadPoolExecutor(_PREPARING_THREADS, "nibble request")
         context = Context(
-            self.serving, self.scheduler, self.log, self.metrics, settings.limits, threads, settings.logs_prompts
+            self.serving,
+            self.scheduler,
+            self.log,
+            self.metrics,
+            settings.limits,
+            Bodies(settings.limits),
+            threads,
+            settings.logs_prompts,
         )
         is_local = settings.host in LOOPBACK
         hosts = {*LOOPBACK, *settings.hosts} if is_local else None
         app = make_app(context, key=settings.key, hosts=hosts, origins=settings.origins)
         handler = Handler(self.log)
-        logger = logging.getLogger("uvicorn")
-        logger.addHandler(handler)
+        loggers = [logging.getLogger(name) for name in ("uvicorn", "asyncio")]
+        for logger in loggers:
+            logger.addHandler(handler)
         config = uvicorn.Config(
             app,
             log_config=None,
             access_log=False,
             loop="asyncio",
-            http="h11",
+            http=functools.partial(Connection, settings.limits),
             ws="none",
             server_header=False,
             proxy_headers=False,
@@ -111,7 +122,8 @@ class Server:
             self.scheduler.close()
             threads.shutdown(cancel_futures=True)
             self.serving.close()
-            logger.removeHandler(handler)
+            for logger in loggers:
+                logger.removeHandler(handler)
             self.log.say("info", event="stopped")
 
     def stop(self) -> None:

@@ -1,16 +1,11 @@
 """An answer in chunks, as server-sent events."""
 
-import asyncio
-
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from .errors import as_json
 from .events import Done, Event, Failed
 from .exchange import Exchange
-
-# A reader that takes nothing for so long after the last moment has gone.
-_GRACE_SECONDS = 5
+from .json_text import as_json
 
 
 class EventStream(Response):
@@ -29,17 +24,14 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            async with asyncio.timeout_at(self._exchange.deadline + _GRACE_SECONDS):
-                await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-                events, is_last = self._first, False
-                while True:
-                    body, is_last = self._encode(events)
-                    await send({"type": "http.response.body", "body": body, "more_body": not is_last})
-                    if is_last:
-                        break
-                    events = await self._exchange.events()
-        except TimeoutError:
-            pass  # the server closes what was not completed
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            events, is_last = self._first, False
+            while True:
+                body, is_last = self._encode(events)
+                await send({"type": "http.response.body", "body": body, "more_body": not is_last})
+                if is_last:
+                    break
+                events = await self._exchange.events()
         finally:
             self._exchange.close()
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from .errors import wrong
 from .fields import Fields, shown
+from .schema_limits import check_schemas
 
 MOST_TOOLS = 128
 
@@ -37,6 +38,7 @@ def tools_of(fields: Fields) -> ToolUse | None:
     for name in names:
         if names.count(name) > 1:
             raise wrong("tools", f"tools has {names.count(name)} functions of the name {shown(name)}")
+    check_schemas("tools", [tool.parameters for tool in tools])
     choice = fields.take("tool_choice")
     is_parallel = fields.take("parallel_tool_calls")
     if is_parallel not in (None, True, False):

@@ -63,6 +63,12 @@ class Prepared:
     constraint: Constraint | None
     shown: dict[int, bytes]  # special tokens that are text
 
+    def again(self, tokens: list[int], seed: int) -> "Prepared":
+        """The same for another prompt, or drawn otherwise."""
+        constraint = None if self.constraint is None else self.constraint.copy()
+        stream = TextStream(self.stream.stops)
+        return Prepared(tokens, {**self.settings, "seed": seed}, stream, constraint, self.shown)
+
 
 class Generation(Iterator[Piece]):
     """Pieces of text, as they are generated. When it has ended, `finish_reason` is "stop", "length" or "cancelled"."""

@@ -111,6 +111,7 @@ class TextStream:
     """Bytes of tokens to text: whole characters, and nothing of a stop string."""
 
     def __init__(self, stops: Sequence[str]):
+        self.stops = stops
         encoded = [stop.encode() for stop in stops]
         texts = (c_char_p * len(encoded))(*encoded)
         lengths = (c_size_t * len(encoded))(*map(len, encoded))

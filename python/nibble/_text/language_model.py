@@ -105,7 +105,10 @@ class LanguageModel(_Closable):
             raise NibbleError("this model has no chat template, so it takes text but no messages", "unsupported")
         if system is not None:
             prompt = [{"role": "system", "content": system}, *prompt]
-        written = self.template.render(prompt, **variables)
+        return self.tokens_of_written(self.template.render(prompt, **variables))
+
+    def tokens_of_written(self, written: str) -> list[int]:
+        """The tokens of what the chat template wrote."""
         tokens = self.tokenizer.encode(text("what the chat template writes", written))
         return tokens if tokens[: len(self._bos)] == self._bos else self._bos + tokens
 

@@ -40,7 +40,9 @@ class Tokenizer:
     def encode(self, text: str) -> list[int]:
         """The tokens of a text, in which the names of special tokens stand for them."""
         try:
-            return self._tokenizer.encode(text, add_special_tokens=False).ids
+            # The library lets other threads run while it takes a batch, but not while it takes a single text.
+            (encoded,) = self._tokenizer.encode_batch([text], add_special_tokens=False)
+            return encoded.ids
         except BaseException as error:
             raise _refusal(error, "the tokenizer fails on this text", "invalid_argument") from None
 
