@@ -68,7 +68,7 @@ step() {
   mkdir -p build/logs
   take_slot
   start=$(now_ms)
-  printf '  %-43s ' "$title"
+  printf '  %-44s' "$title"
   cpu=$({ time without_slot "$@" >"$log" 2>&1 </dev/null; } 2>&1) || status=$?
   [[ -n $had ]] || give_slot_back
   took="$(duration $(($(now_ms) - start))) ($(awk '{ print int($1 + $2 + 0.5) }' <<<"$cpu") s)"

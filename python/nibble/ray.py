@@ -144,7 +144,7 @@ class Embedder(_OnDevice):
 
 
 class Generator(_OnDevice):
-    """Answers of a language model. Reads the columns `messages` (a list of messages, a user's text, or token ids) and, if
+    """Answers of a language model. Reads the column `messages` (a list of messages, a user's text, token ids) and, if
     it is there, `sampling_params` (what is set for this row, such as {"max_tokens": 100}); adds
 
     generated_text, finish_reason: the answer, and whether it ended by itself ("stop") or was cut ("length")
