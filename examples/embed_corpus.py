@@ -41,6 +41,14 @@ class PartEmbedder:
         return {"number": [self.embed(number, part) for number, part in parts]}
 
     def embed(self, number: int, part: list[Slice], progress: Callable[[int], None] = lambda rows: None) -> int:
+        path = part_path(self._output, number)
+        try:
+            self._embed_into(path, part, progress)
+        except OSError as error:
+            raise NibbleError(f"'{path}' cannot be made: {error.strerror or last_line(error)}", "io") from None
+        return number
+
+    def _embed_into(self, path: Path, part: list[Slice], progress: Callable[[int], None]) -> None:
         compute = arrow("pyarrow.compute")
         rows, tables = read_part(part), []
         for start in range(0, rows.num_rows, ROWS_AT_ONCE):
@@ -49,8 +57,7 @@ class PartEmbedder:
         table = arrow().concat_tables(tables)
         bad = compute.not_equal(table["error"], "")
         done = Done(table.num_rows, *(compute.sum(one).as_py() for one in (table["tokens"], table["truncated"], bad)))
-        write_part(table, part_path(self._output, number), done)
-        return number
+        write_part(table, path, done)
 
 
 def embed_here(corpus: Corpus, settings: dict, todo: list[int], progress: Callable[[int], None]) -> Iterator[int]:

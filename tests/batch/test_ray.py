@@ -1,6 +1,7 @@
 """nibble.ray in the actors of Ray Data, and Ray's own processor of HTTP requests against a server."""
 
 import contextlib
+import logging
 import os
 import signal
 import sys
@@ -17,6 +18,8 @@ ray = pytest.importorskip("ray")
 data = pytest.importorskip("ray.data")
 pyarrow = pytest.importorskip("pyarrow")
 ROWS, MIDDLE, MISSING = 2000, 1000, 97
+LETTERS = "klmnopqrs"
+TEMPLATE = "{% for message in messages %}{{ message.content }}{% endfor %}"
 
 
 @pytest.fixture(scope="module")
@@ -25,20 +28,17 @@ def cluster():
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, object_store_memory=200_000_000)
     data.DataContext.get_current().enable_progress_bars = False
+    logging.getLogger("ray.data").setLevel(logging.WARNING)
     yield
     ray.shutdown()
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    """What it says after a prompt's last letter is the next one."""
+    """After a letter it says the next ones."""
     script = Script()
-    for first in "abcdefgh":
-        script.says(first + chr(ord(first) + 1))
+    script.says(LETTERS)
     return script.make(tmp_path_factory.mktemp("model") / "letters", chat_template=TEMPLATE)
-
-
-TEMPLATE = "{% for message in messages %}{{ message.content }}{% endfor %}"
 
 
 class Mortal(nibble.ray.Embedder):
@@ -90,7 +90,7 @@ def test_generated_rows_keep_their_columns_and_can_be_written(cluster, model, tm
     rows = [
         {
             "id": number,
-            "messages": [{"role": "user", "content": "abcdefg"[number % 7]}],
+            "messages": [{"role": "user", "content": LETTERS[number % 7]}],
             "sampling_params": params[number % 4],
         }
         for number in range(40)
@@ -111,12 +111,11 @@ def test_generated_rows_keep_their_columns_and_can_be_written(cluster, model, tm
     kept = ["id", "messages"] if batch_format == "numpy" else wanted.names
     assert [got.field(name).type for name in kept] == [wanted.field(name).type for name in kept]
     assert table["messages"].to_pylist() == [row["messages"] for row in rows]
-    letters = "abcdefghi"
     for number, row in enumerate(table.to_pylist()):
         is_bad, count = number % 4 == 3, 2 if number % 4 == 1 else 1
-        after = letters.index(rows[number]["messages"][0]["content"]) + 1
+        after = LETTERS.index(rows[number]["messages"][0]["content"]) + 1
         assert row["id"] == number
-        assert row["generated_text"] == ("" if is_bad else letters[after : after + count])
+        assert row["generated_text"] == ("" if is_bad else LETTERS[after : after + count])
         assert row["error"] == ("temperature is -1, but it must be a number from 0 on" if is_bad else "")
         assert row["finish_reason"] == ("" if is_bad else "length")
         assert (row["prompt_tokens"], row["completion_tokens"]) == ((0, 0) if is_bad else (1, count))
