@@ -37,7 +37,12 @@ _OTHERS = (
 )
 
 
-def _refusal(name: str, wanted: str, value: Any) -> NibbleError:
+# All of them, and those that have no fraction.
+SETTINGS = (*_NUMBERS, *_OTHERS)
+WHOLE_NUMBERS = (*(name for name, kind in _NUMBERS.items() if kind is int), "seed")
+
+
+def refusal(name: str, wanted: str, value: Any) -> NibbleError:
     shown = repr(value)
     shown = shown if len(shown) <= 60 else f"{shown[:60]}…"
     return NibbleError(f"{name} must be {wanted}, but it is {' '.join(shown.split())}", "invalid_argument")
@@ -49,7 +54,7 @@ def whole_number(name: str, value: Any) -> int:
             return operator.index(value)
     except TypeError:
         pass
-    raise _refusal(name, "a whole number", value)
+    raise refusal(name, "a whole number", value)
 
 
 def number(name: str, value: Any) -> float:
@@ -58,14 +63,14 @@ def number(name: str, value: Any) -> float:
     except (TypeError, ValueError, OverflowError):
         given = math.nan
     if not math.isfinite(given):
-        raise _refusal(name, "a finite number", value)
+        raise refusal(name, "a finite number", value)
     return given
 
 
 def text(name: str, value: Any) -> str:
     """Text that is Unicode: no half of a character."""
     if not isinstance(value, str):
-        raise _refusal(name, "text", value)
+        raise refusal(name, "text", value)
     try:
         value.encode()
     except UnicodeEncodeError as error:
@@ -80,19 +85,19 @@ def texts(name: str, value: Any) -> list[str]:
     if isinstance(value, str):
         value = [value]
     if not isinstance(value, Iterable) or isinstance(value, bytes | Mapping):
-        raise _refusal(name, "text or a list of texts", value)
+        raise refusal(name, "text or a list of texts", value)
     return [text(name, one) for one in value]
 
 
 def token_ids(name: str, value: Any) -> list[int]:
     if not isinstance(value, Iterable) or isinstance(value, str | bytes | Mapping):
-        raise _refusal(name, "a list of token ids", value)
+        raise refusal(name, "a list of token ids", value)
     return [whole_number(f"each of {name}", one) for one in value]
 
 
 def biases(value: Any) -> list[list]:
     if not isinstance(value, Mapping):
-        raise _refusal("logit_bias", "a mapping of token ids to numbers", value)
+        raise refusal("logit_bias", "a mapping of token ids to numbers", value)
     return [
         [whole_number("a token of logit_bias", id), number(f"logit_bias of {id}", bias)] for id, bias in value.items()
     ]
@@ -104,7 +109,7 @@ def check_settings(settings: dict) -> dict:
     for name, value in settings.items():
         kind = _NUMBERS.get(name)
         if kind is None:
-            raise TypeError(f"generate() has no setting {name!r}; there are {', '.join((*_NUMBERS, *_OTHERS))}")
+            raise TypeError(f"generate() has no setting {name!r}; there are {', '.join(SETTINGS)}")
         if value is not None:
             native[name] = whole_number(name, value) if kind is int else number(name, value)
     # C++ takes 0 for no limit; who works out how many are left wants none by it.

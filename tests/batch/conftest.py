@@ -1,0 +1,23 @@
+"""Cheap models. Ray and pyarrow lie beside .venv: ./test full installs them."""
+
+import os
+
+import pytest
+
+from conformance.conftest import device_name, pytest_configure  # noqa: F401
+from serve.conftest import folder, served  # noqa: F401
+
+# Nothing is sent anywhere.
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="session")
+def encoder(tmp_path_factory):
+    from support.sum_encoder import make_encoder
+
+    return make_encoder(tmp_path_factory.mktemp("encoder") / "sum")
