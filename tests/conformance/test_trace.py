@@ -124,17 +124,23 @@ def test_a_device_is_traced_within_a_block(tmp_path):
             pytest.fail("the block began")
 
 
-@pytest.fixture
-def inspected(tmp_path):
+@pytest.fixture(params=["runtime", "module"])
+def inspected(request, tmp_path):
     """Gives the Inspector's events after some calls of a program, with times in ms."""
     from executorch.devtools import Inspector
     from executorch.extension.pybindings.portable_lib import _load_for_executorch
+    from executorch.runtime import Runtime
 
     def run(name: str, *calls: list[torch.Tensor]) -> list:
-        module = _load_for_executorch(str(program(name)), enable_etdump=True)
+        if request.param == "runtime":
+            loaded = Runtime.get().load_program(program(name), enable_etdump=True)
+            call = loaded.load_method("forward").execute
+        else:
+            loaded = _load_for_executorch(str(program(name)), enable_etdump=True)
+            call = loaded.forward
         for inputs in calls:
-            module.forward(inputs)
-        module.write_etdump_result_to_file(str(tmp_path / "x.etdump"))
+            call(inputs)
+        loaded.write_etdump_result_to_file(str(tmp_path / "x.etdump"), str(tmp_path / "x.bin"))
         # The Inspector takes delegates' times as they are: ticks of ExecuTorch's clock, which are nanoseconds.
         inspector = Inspector(
             etdump_path=str(tmp_path / "x.etdump"), delegate_time_scale_converter=lambda _name, ticks: ticks / 1e6
