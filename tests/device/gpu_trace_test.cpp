@@ -1,9 +1,13 @@
 // Traces of loads and calls on a device.
+#include <unistd.h>
+
 #include <array>
+#include <filesystem>
 #include <thread>
 
 #include "api/json.hpp"
 #include "api/session.hpp"
+#include "cli/trace_file.hpp"
 #include "gpu_fixture.hpp"
 #include "nibble/nibble.h"
 
@@ -193,6 +197,30 @@ TEST_F(TraceTest, sessions_of_several_threads_are_recorded) {
   for (const auto& event : named(trace, "plan")) threads.push_back(event.thread);
   std::ranges::sort(threads);
   EXPECT_EQ(threads, (std::vector<std::uint32_t>{1, 1, 1, 2, 2, 2}));
+}
+
+TEST_F(TraceTest, without_timestamps_only_the_host_is_traced_and_the_command_says_so) {
+  Session& s = session(sums(), one_by_one());
+  auto& impl = *Internals::of(device);
+  auto& profile = const_cast<DeviceProfile&>(impl.gpu->profile());
+  const bool had = std::exchange(profile.timestamp_query, false);
+  impl.info.timestamp_query = false;
+  const std::string path = std::filesystem::temp_directory_path() / fmt::format("nibble_trace_{}.json", getpid());
+  cli::TraceFile file;
+  ASSERT_TRUE(succeeds(file.create(path)));
+  testing::internal::CaptureStderr();
+  EXPECT_TRUE(succeeds(file.start(device)));
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(said, fmt::format("nibble: {} has no timestamp queries, so the trace has the host's work only\n",
+                              device.info().name));
+  EXPECT_TRUE(succeeds(run(s)));
+  const Trace trace = stop();
+  EXPECT_EQ(named(trace, "read back").size(), 1U);
+  EXPECT_TRUE(of_gpu(trace).empty());
+  ASSERT_TRUE(succeeds(device.start_trace()));
+  EXPECT_TRUE(succeeds(file.finish()));
+  EXPECT_TRUE(std::filesystem::remove(path));
+  profile.timestamp_query = impl.info.timestamp_query = had;
 }
 
 TEST_F(TraceTest, the_c_api_gives_the_file) {
