@@ -36,7 +36,7 @@ std::vector<OpEvent> by_node(std::span<const DispatchTime> dispatches) {
 /// A time of the steady clock in ticks of ExecuTorch's, which may begin anywhere.
 class Ticks {
  public:
-  et_timestamp_t at(double microseconds) const {
+  et_timestamp_t time(double microseconds) const {
     const double ticks = static_cast<double>(now_) + (microseconds - now_us_) * per_us_;
     return ticks > 0 ? static_cast<et_timestamp_t>(ticks) : 0;
   }
@@ -61,7 +61,7 @@ void log_op_times(et::EventTracer& tracer, std::span<const DispatchTime> dispatc
   for (const auto& op : by_node(dispatches)) {
     const std::string name = fmt::format("{} #{}", op.first->op, op.first->node);
     const std::string kernels = joined(op.kernels);
-    const et_timestamp_t start = ticks.at(op.first->start);
+    const et_timestamp_t start = ticks.time(op.first->start);
     et::event_tracer_log_profiling_delegate(&tracer, name.c_str(), et::kUnsetDelegateDebugIntId, start,
                                             start + ticks.length(op.microseconds), kernels.data(), kernels.size());
   }

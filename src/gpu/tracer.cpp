@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
+#include <tuple>
 #include <utility>
 
 #include "graph/guarded.hpp"
@@ -26,10 +28,16 @@ Result<Trace> Tracer::stop() {
   const std::lock_guard lock(mutex_);
   if (!is_on_) return fail(ErrorCode::invalid_argument, "this device is not being traced");
   is_on_ = false;
-  std::ranges::stable_sort(trace_.events, [](const TraceEvent& a, const TraceEvent& b) {
-    return a.start != b.start ? a.start < b.start : a.duration > b.duration;
-  });
-  return std::exchange(trace_, {});
+  auto recorded = std::exchange(trace_, {});
+  const auto& events = recorded.events;
+  // What began at once and took as long stays in the order in which it was recorded.
+  std::vector<std::size_t> order(events.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::sort(order, {}, [&](std::size_t i) { return std::tuple(events[i].start, -events[i].duration, i); });
+  Trace sorted{.events = {}, .dropped = recorded.dropped};
+  sorted.events.reserve(order.size());
+  for (const auto i : order) sorted.events.push_back(std::move(recorded.events[i]));
+  return sorted;
 }
 
 /// Too little memory is no reason for a call to fail that is only looked at.

@@ -98,6 +98,19 @@ TEST(Trace, a_device_has_one_trace_at_a_time) {
   EXPECT_TRUE(succeeds(tracer.start()));
 }
 
+TEST(Trace, dispatches_that_seem_to_begin_at_once_stay_in_their_order) {
+  Tracer tracer;
+  ASSERT_TRUE(succeeds(tracer.start()));
+  std::vector<DispatchTime> times(100);
+  const double now = gpu::now_us();
+  for (std::uint32_t i = 0; i < times.size(); ++i) times[i] = {"op", "kernel", 0, i, now};
+  tracer.add_dispatches(times);
+  const auto trace = tracer.stop();
+  ASSERT_TRUE(succeeds(trace));
+  ASSERT_EQ(trace->events.size(), times.size());
+  for (std::uint32_t i = 0; i < times.size(); ++i) EXPECT_EQ(trace->events[i].node, i);
+}
+
 TEST(Trace, threads_of_the_host_are_told_apart) {
   Tracer tracer;
   ASSERT_TRUE(succeeds(tracer.start()));
