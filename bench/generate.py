@@ -209,7 +209,7 @@ def profile(model: nibble.LanguageModel, shown: Callable[[str], None]) -> list[d
             if done.returncode != 0:
                 shown(f"no profile: {done.stderr.strip()}")
                 return tables
-            ops = json.loads(done.stdout)["profile"]
+            ops = json.loads(done.stdout)["gpu_times"]
             whole = sum(op["microseconds"] for op in ops)
             shown(f"a call of {count} at {place}: {whole / 1e3:.2f} ms on the GPU")
             for op in ops[:8]:

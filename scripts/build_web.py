@@ -179,7 +179,7 @@ def package_lines() -> list[str]:
     emit = quote(tools / "tsc", "--project", WEB, "--rootDir", ROOT, "--outDir", types)
     emit += " --noEmit false --emitDeclarationOnly --declaration"
     # What the package's users see of it; the rest is between its own files.
-    names = ("index", "types", "errors", "generate", "generate_types")
+    names = ("index", "types", "errors", "trace", "generate", "generate_types")
     public = [types / "web" / "src" / f"{name}.d.ts" for name in names]
     public.append(types / "build" / "web" / "generated" / "option_types.d.ts")
     take = f"mkdir -p {quote(DIST / 'types')} && cp {quote(*public, DIST / 'types')}"

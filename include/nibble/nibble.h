@@ -101,6 +101,10 @@ NIBBLE_EXPORT const char* nibble_device_json(nibble_device* device) NIBBLE_NOEXC
 NIBBLE_EXPORT uint64_t nibble_device_live_objects(nibble_device* device) NIBBLE_NOEXCEPT;
 /* How many pipelines the device has compiled so far. Calls never compile. */
 NIBBLE_EXPORT uint64_t nibble_device_compiled_pipelines(nibble_device* device) NIBBLE_NOEXCEPT;
+/* Records what loads and calls on the device do, until stop gives it in the format that chrome://tracing and Perfetto
+ * read: JSON, valid until the device's next call of this function. See nibble.hpp. */
+NIBBLE_EXPORT bool nibble_device_start_trace(nibble_device* device) NIBBLE_NOEXCEPT;
+NIBBLE_EXPORT const char* nibble_device_stop_trace(nibble_device* device) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT void nibble_device_free(nibble_device* device) NIBBLE_NOEXCEPT;
 
 /* `options` may be null. */

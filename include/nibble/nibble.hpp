@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "nibble/options.hpp"
+#include "nibble/trace.hpp"
 #include "nibble/types.hpp"
 #include "nibble/values.hpp"
 
@@ -72,6 +73,10 @@ class NIBBLE_API Device {
   std::size_t live_objects() const;
   /// How many pipelines this device has compiled so far. One is compiled again only after it was unused for long.
   std::size_t compiled_pipelines() const;
+  /// Records what loads and calls on this device do, whoever opened it, until stop_trace(). A traced call has a pass
+  /// per dispatch, as in Session::profile(). Where the device has no timestamps, only the host's work is recorded.
+  Status start_trace() const;
+  Result<Trace> stop_trace() const;
 
  private:
   friend struct Internals;
@@ -172,6 +177,9 @@ class NIBBLE_API Session {
 /// `check` is asked on this thread, between the submissions of its calls and loads: true ends them with `cancelled`.
 /// It may cancel the session whose call asks, but not use it. Null for none.
 NIBBLE_API void set_stop_check(bool (*check)()) noexcept;
+
+/// A trace in the format that chrome://tracing and Perfetto read. An error only where there is no memory.
+NIBBLE_API Result<std::string> chrome_trace(const Trace& trace);
 
 /// Nibble's version, "0.1.0".
 NIBBLE_API std::string_view version() noexcept;

@@ -77,6 +77,8 @@ struct DispatchTime {
   std::string op;
   std::string kernel;
   double microseconds = 0;
+  std::uint32_t node = 0;  ///< in the planned graph
+  double start = 0;        ///< in microseconds of std::chrono::steady_clock, as near as it can be told: see TraceEvent
 };
 
 }  // namespace nibble

@@ -94,6 +94,8 @@ _FUNCTIONS = {
     "nibble_device_json": (c_char_p, [c_void_p]),
     "nibble_device_live_objects": (c_uint64, [c_void_p]),
     "nibble_device_compiled_pipelines": (c_uint64, [c_void_p]),
+    "nibble_device_start_trace": (c_bool, [c_void_p]),
+    "nibble_device_stop_trace": (c_char_p, [c_void_p]),
     "nibble_device_free": (None, [c_void_p]),
     "nibble_model_load": (c_void_p, [c_void_p, c_char_p, c_void_p]),
     "nibble_model_input_count": (c_size_t, [c_void_p]),

@@ -15,6 +15,7 @@ from . import _native
 from ._native import NibbleError, Tensor, check, lib
 from ._options import take_path, take_text
 from ._tensors import INT64, TensorSpec, fill_input
+from ._trace import trace
 
 
 @dataclass(frozen=True)
@@ -132,6 +133,15 @@ class Device(_Closable):
         """How many pipelines the device has compiled so far. Calls never compile."""
         with self._handle.use() as device:
             return lib.nibble_device_compiled_pipelines(device)
+
+    @contextlib.contextmanager
+    def trace(self, path: str | os.PathLike) -> Iterator[None]:
+        """For `with`: writes what loads and calls on the adapter do in the block, for chrome://tracing and Perfetto.
+
+        The file has the host's phases and, if the adapter has timestamps, the GPU's dispatches. After an error there is
+        none."""
+        with self._handle.use() as device, trace(device, path):
+            yield
 
     def close(self) -> None:
         """Releases the GPU once no model needs it."""

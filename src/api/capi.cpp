@@ -74,7 +74,7 @@ nibble_device* nibble_device_open(const char* selector, const char* engine) noex
     if (!device) return failed(std::move(device).error());
     auto json = nibble::to_json(device->info());
     if (!json) return failed(std::move(json).error());
-    return new nibble_device{*device, json->dump()};
+    return new nibble_device{*device, json->dump(), {}};
   });
 }
 
@@ -88,6 +88,22 @@ uint64_t nibble_device_live_objects(nibble_device* device) noexcept {
 
 uint64_t nibble_device_compiled_pipelines(nibble_device* device) noexcept {
   return entry([&]() -> uint64_t { return is_there(device, "device") ? device->device.compiled_pipelines() : 0; });
+}
+
+bool nibble_device_start_trace(nibble_device* device) noexcept {
+  return entry([&]() -> bool { return is_usable(device, "device") && ok(device->device.start_trace()); });
+}
+
+const char* nibble_device_stop_trace(nibble_device* device) noexcept {
+  return entry([&]() -> const char* {
+    if (!is_usable(device, "device")) return nullptr;
+    auto trace = device->device.stop_trace();
+    if (!trace) return failed(std::move(trace).error());
+    auto json = nibble::chrome_trace(*trace);
+    if (!json) return failed(std::move(json).error());
+    device->trace = std::move(*json);
+    return device->trace.c_str();
+  });
 }
 
 void nibble_device_free(nibble_device* device) noexcept { discard(device); }

@@ -14,6 +14,7 @@
 struct nibble_device {
   nibble::Device device;
   std::string json;
+  std::string trace;
 };
 struct nibble_model {
   nibble::Model model;

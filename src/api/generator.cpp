@@ -261,6 +261,7 @@ std::span<const float> GeneratorImpl::last_logits() const {
 }
 
 Result<generate::Choice> GeneratorImpl::choose(std::span<const std::uint32_t> allowed) {
+  const gpu::Phase phase(Internals::of(session_)->executor->model().device()->tracer(), "choose token");
   const generate::Moment moment{
       .tokens = sequence_.tokens(), .step = static_cast<std::uint64_t>(sequence_.generated()), .allowed = allowed};
   if (!wants_logits_) {

@@ -40,8 +40,10 @@ Status load_graph(const Device& device, Graph graph, MethodSignature signature, 
                   const LoadOptions& options, ModelImpl& model) {
   const auto& gpu = Internals::of(device)->gpu;
   FingerprintSource marked(graph, source);
+  gpu::Phase phase(gpu->tracer(), "plan");
   TRY_ASSIGN(auto plan, Plan::make(std::move(graph), gpu->profile(), options, ops::registry()));
   model.boundary = std::make_shared<const Boundary>(std::move(signature), plan);
+  phase.end();
   TRY_ASSIGN(model.resources, gpu::ModelResources::make(gpu, std::move(plan), marked, options.on_progress));
   model.fingerprint = marked.get();
   TRY_ASSIGN(model.constants, KeptConstants::make(source, model.resources->plan()->layout()));
@@ -87,12 +89,30 @@ std::optional<Error> Device::lost() const {
 std::size_t Device::live_objects() const { return gpu::is_forked() ? 0 : impl_->gpu->pipelines().other_objects(); }
 std::size_t Device::compiled_pipelines() const { return gpu::is_forked() ? 0 : impl_->gpu->pipelines().compiled(); }
 
+Status Device::start_trace() const {
+  return guarded([&]() -> Status {
+    TRY(gpu::check_process());
+    return impl_->gpu->tracer().start();
+  });
+}
+
+Result<Trace> Device::stop_trace() const {
+  return guarded([&]() -> Result<Trace> {
+    TRY(gpu::check_process());
+    return impl_->gpu->tracer().stop();
+  });
+}
+
 Result<Model> Model::load(const Device& device, const std::string& path, const LoadOptions& options) {
   return guarded([&]() -> Result<Model> {
     TRY(gpu::check_process());
     const double start = now_ms();
+    auto& tracer = Internals::of(device)->gpu->tracer();
+    const gpu::Phase load(tracer, "load");
+    gpu::Phase read(tracer, "read");
     TRY_ASSIGN(const File file, File::open(path));
     TRY_ASSIGN(auto program, read_program(file, options.method));
+    read.end();
     FileConstants constants(file, program.graph.constants);
 
     auto model = gpu::make_kept<ModelImpl>();
@@ -112,7 +132,11 @@ Result<Loaded> load_blob(const Device& device, std::span<const std::byte> blob, 
                          const MakeSource& make_source, const LoadOptions& options) {
   return guarded([&]() -> Result<Loaded> {
     TRY(gpu::check_process());
+    auto& tracer = Internals::of(device)->gpu->tracer();
+    const gpu::Phase load(tracer, "load");
+    gpu::Phase read(tracer, "read");
     TRY_ASSIGN(auto graph, read_blob(blob, named));
+    read.end();
     const auto source = make_source(graph.constants);
     auto model = gpu::make_kept<ModelImpl>();
     auto signature = signature_of(graph);

@@ -10,6 +10,7 @@
 #include "cli/interrupt.hpp"
 #include "cli/progress.hpp"
 #include "cli/table.hpp"
+#include "cli/trace_file.hpp"
 
 namespace nibble::cli {
 namespace {
@@ -90,7 +91,10 @@ Result<double> time_gpu(Session& session, const HostInputs& inputs, const HostOu
 
 Status bench_command(const BenchOptions& options) {
   const StopAtInterrupt stop;
+  TraceFile trace;
+  TRY(trace.create(options.trace));
   TRY_ASSIGN(const Device device, Device::open(options.device, options.engine));
+  TRY(trace.start(device));
   Progress progress;
   TRY_ASSIGN(const Model model, Model::load(device, options.model, {options, progress.callback()}));
   progress.clear();
@@ -102,12 +106,13 @@ Status bench_command(const BenchOptions& options) {
     TRY(session.set_inputs(inputs.tensors));
     TRY(session.execute(outputs.outputs));
   }
-  TRY_ASSIGN(const auto calls, time_calls(session, inputs, outputs, options));
-  const double median = quantile(calls, 0.5);
   std::optional<double> gpu;
   if (device.info().timestamp_query) {
     TRY_ASSIGN(gpu, time_gpu(session, inputs, outputs));
   }
+  TRY(trace.finish());  // tracing would be part of the times
+  TRY_ASSIGN(const auto calls, time_calls(session, inputs, outputs, options));
+  const double median = quantile(calls, 0.5);
 
   if (options.json) {
     Json json = {{"model", options.model}, {"device", device.info().name},   {"calls", calls.size()},

@@ -52,12 +52,14 @@ struct RunOptions : ModelOptions {
   std::vector<std::string> outputs;
   bool profile = false;
   std::uint32_t repeat = 1;
+  std::string trace;  ///< file, or empty
 };
 Status run_command(const RunOptions& options);
 
 struct BenchOptions : ModelOptions {
   std::uint32_t calls = 0;  ///< 0: as many as fit in `seconds`
   double seconds = 2;
+  std::string trace;  ///< file, or empty
 };
 Status bench_command(const BenchOptions& options);
 

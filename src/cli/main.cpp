@@ -65,6 +65,10 @@ void add_shapes(CLI::App& command, ModelOptions& options) {
       ->type_name("I=DIMS");
 }
 
+void add_trace(CLI::App& command, std::string& path, const char* text) {
+  command.add_option("--trace", path, text)->type_name("FILE");
+}
+
 /// All options of all commands; `chosen` is what to do.
 struct CommandLine {
   CLI::App app{"Runs ExecuTorch programs on any GPU through WebGPU.", "nibble"};
@@ -130,6 +134,7 @@ struct CommandLine {
     command->add_option("--repeat", run.repeat, "Number of calls")
         ->type_name("N")
         ->check(CLI::Range(1, std::numeric_limits<int>::max()));
+    add_trace(*command, run.trace, "Write what host and GPU do, and when, for chrome://tracing and Perfetto");
     command->callback([this] { chosen = [this] { return run_command(run); }; });
   }
 
@@ -144,6 +149,9 @@ struct CommandLine {
         ->type_name("S")
         ->check(CLI::NonNegativeNumber)
         ->excludes(calls);
+    add_trace(*command, bench.trace,
+              "Write what host and GPU do, and when, for chrome://tracing and Perfetto: the load and the calls before "
+              "those that are timed");
     command->callback([this] { chosen = [this] { return bench_command(bench); }; });
   }
 

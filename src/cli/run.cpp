@@ -7,6 +7,7 @@
 #include "cli/interrupt.hpp"
 #include "cli/progress.hpp"
 #include "cli/table.hpp"
+#include "cli/trace_file.hpp"
 
 namespace nibble::cli {
 namespace {
@@ -119,7 +120,10 @@ Status run_command(const RunOptions& options) {
     TRY_ASSIGN(Array array, read_npy(path));
     arrays.push_back(std::move(array));
   }
+  TraceFile trace;
+  TRY(trace.create(options.trace));
   TRY_ASSIGN(const Device device, Device::open(options.device, options.engine));
+  TRY(trace.start(device));
   Progress progress;
   TRY_ASSIGN(const Model model, Model::load(device, options.model, {options, progress.callback()}));
   progress.clear();
@@ -132,6 +136,7 @@ Status run_command(const RunOptions& options) {
   TRY(session.set_inputs(inputs.tensors));
   TRY_ASSIGN(const HostOutputs outputs, make_outputs(model, session));
   TRY_ASSIGN(const RunResult result, call(session, inputs, outputs, options));
+  TRY(trace.finish());
 
   for (std::size_t i = 0; i < options.outputs.size(); ++i) {
     const auto& array = outputs.arrays[i];

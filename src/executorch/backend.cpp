@@ -11,6 +11,7 @@
 #include "constants.hpp"
 #include "graph/guarded.hpp"
 #include "graph/status.hpp"
+#include "op_times.hpp"
 
 namespace nibble {
 namespace {
@@ -22,6 +23,7 @@ constexpr const char* kBackendId = "VulkanBackend";
 
 /// A loaded method. The lists are kept, so that a call allocates nothing.
 struct Delegate {
+  Device device;
   Loaded method;
   std::vector<HostTensor> inputs;
   std::vector<HostOutput> outputs;
@@ -64,14 +66,23 @@ Result<std::unique_ptr<Delegate>> load(const et::NamedDataMap* map, const et::Fr
     return std::make_unique<DelegateConstants>(blob, map, constants);
   };
   TRY_ASSIGN(auto method, load_blob(device, blob, size_of_named, source));
-  auto delegate = std::make_unique<Delegate>(std::move(method));
+  auto delegate = std::make_unique<Delegate>(device, std::move(method));
   delegate->inputs.resize(delegate->method.model.inputs().size());
   delegate->outputs.resize(delegate->method.model.outputs().size());
   return delegate;
 }
 
-Status run(Delegate& delegate, et::Span<et::EValue*> args) {
-  auto& [method, inputs, outputs] = delegate;
+/// With a tracer that is told what each op took, if the device has timestamps.
+Status call(Delegate& delegate, et::EventTracer* tracer) {
+  Session& session = delegate.method.session;
+  if (tracer == nullptr || !delegate.device.info().timestamp_query) return session.execute(delegate.outputs);
+  TRY_ASSIGN(const auto times, session.profile(delegate.outputs));
+  log_op_times(*tracer, times);
+  return {};
+}
+
+Status run(Delegate& delegate, et::EventTracer* tracer, et::Span<et::EValue*> args) {
+  auto& [device, method, inputs, outputs] = delegate;
   if (args.size() != inputs.size() + outputs.size()) {
     return fail(ErrorCode::invalid_argument, "{} arguments are given, but the delegate has {} inputs and {} outputs",
                 args.size(), inputs.size(), outputs.size());
@@ -87,7 +98,7 @@ Status run(Delegate& delegate, et::Span<et::EValue*> args) {
     if (infos[i].is_int) continue;
     TRY_ASSIGN(outputs[i], output_of(*results[i], i, method.session.output_shape(i)));
   }
-  TRY(method.session.execute(outputs));
+  TRY(call(delegate, tracer));
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     if (infos[i].is_int) *results[i] = et::EValue(method.session.output_int(i));
   }
@@ -113,13 +124,17 @@ class WebGpuBackend final : public et::BackendInterface {
                                        et::ArrayRef<et::CompileSpec>) const noexcept override {
     auto delegate = guarded([&] { return load(context.get_named_data_map(), *processed); });
     if (!delegate) return report(delegate.error());
+    if (const auto& info = (*delegate)->device.info(); context.event_tracer() != nullptr && !info.timestamp_query) {
+      ET_LOG(Info, "nibble: %s has no timestamp queries, so the event tracer gets no time of single ops",
+             info.name.c_str());
+    }
     processed->Free();
     return static_cast<et::DelegateHandle*>(delegate->release());
   }
 
-  et::Error execute(et::BackendExecutionContext&, et::DelegateHandle* handle,
+  et::Error execute(et::BackendExecutionContext& context, et::DelegateHandle* handle,
                     et::Span<et::EValue*> args) const noexcept override {
-    const auto done = guarded([&] { return run(*static_cast<Delegate*>(handle), args); });
+    const auto done = guarded([&] { return run(*static_cast<Delegate*>(handle), context.event_tracer(), args); });
     return done ? et::Error::Ok : report(done.error());
   }
 

@@ -9,6 +9,7 @@
 
 #include "gpu/fair_mutex.hpp"
 #include "gpu/pipelines.hpp"
+#include "gpu/tracer.hpp"
 #include "plan/plan.hpp"
 
 namespace nibble::gpu {
@@ -40,6 +41,7 @@ class Device {
   Result<Buffer> make_buffer(std::uint64_t bytes, WGPUBufferUsage usage, std::string_view what);
   /// The compiled kernels. Not to be used in a forked process.
   Pipelines& pipelines() { return pipelines_; }
+  Tracer& tracer() { return tracer_; }
 
   CommandEncoder make_encoder();
   CommandBuffer finish(const CommandEncoder& encoder);
@@ -75,6 +77,7 @@ class Device {
   /// waited for.
   mutable FairMutex mutex_;
   Pipelines pipelines_{*this};
+  Tracer tracer_;
 
   /// Protects what the callbacks write. They run on any thread that is in the engine, even while mutex_ is held.
   mutable std::mutex latch_mutex_;

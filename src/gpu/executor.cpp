@@ -24,6 +24,7 @@ Executor::Executor(std::shared_ptr<const ModelResources> model, std::shared_ptr<
 
 Result<std::unique_ptr<Executor>> Executor::make(std::shared_ptr<const ModelResources> model,
                                                  std::shared_ptr<const Boundary> boundary, ConstantSource& source) {
+  const Phase phase(model->device()->tracer(), "make session");
   TRY_ASSIGN(auto self, make_empty(std::move(model), std::move(boundary)));
   TRY(upload(self->device_, source, self->initial_uploads(), self->buffers_.raw, kStatePace, nullptr));
   return self;
@@ -50,6 +51,7 @@ Result<std::unique_ptr<Executor>> Executor::make_empty(std::shared_ptr<const Mod
 // Prepares bind groups and parameters, which stay the same as long as the shapes do.
 Status Executor::prepare() {
   if (prepared_version_ == stepper_.version()) return {};
+  const Phase phase(device_.tracer(), "bind");
   const auto dispatches = stepper_.dispatches();
   const auto& descs = layout_.pipelines;
   prepared_version_ = 0;
@@ -70,14 +72,21 @@ Status Executor::check_idle() const {
   return fail(ErrorCode::invalid_argument, "a call of this session is in flight: wait for it first");
 }
 
-Status Executor::submit(std::span<const HostOutput> outputs, const Timer* timer) {
+Status Executor::submit(std::span<const HostOutput> outputs) {
+  return submit(outputs, device_.tracer().is_on() && device_.profile().timestamp_query);
+}
+
+Status Executor::submit(std::span<const HostOutput> outputs, bool is_timed) {
   TRY(check_ready());
   plan_reads(outputs);
   stage_ = Stage::idle;
   submitted_ = 0;
   flight_ = {};
+  times_.clear();
+  if (!is_timed || stepper_.dispatches().empty()) timer_.reset();
   auto status = device_.check();
-  if (status) status = submit_batches(timer);
+  if (status && is_timed) status = make_timer();
+  if (status) status = submit_batches();
   if (status) {
     stage_ = Stage::in_flight;
   } else {
@@ -86,7 +95,7 @@ Status Executor::submit(std::span<const HostOutput> outputs, const Timer* timer)
   return status;
 }
 
-Status Executor::submit_batches(const Timer* timer) {
+Status Executor::submit_batches() {
   const auto batches = stepper_.batches();
   read_bytes_ = 0;
   if (batches.empty() && reads_.empty()) return {};
@@ -101,19 +110,20 @@ Status Executor::submit_batches(const Timer* timer) {
       return cancelled();
     }
     TRY(check_process());  // whoever was asked may have forked
-    TRY(submit_batch(batches.empty() ? 0 : batches[i], timer));
+    TRY(submit_batch(batches.empty() ? 0 : batches[i]));
   }
   return {};
 }
 
-Status Executor::submit_batch(std::size_t end, const Timer* timer) {
+Status Executor::submit_batch(std::size_t end) {
   const std::size_t begin = submitted_;
   const bool is_last = end == stepper_.dispatches().size();
+  Phase phase(device_.tracer(), "encode");
   ErrorScope scope(device_, ErrorScope::Catch::validation);
   const CommandEncoder encoder = device_.make_encoder();
   if (fault_unread_ && begin == 0)
     device_.call().CommandEncoderClearBuffer(encoder.get(), buffers_.raw[layout_.fault_buffer], 0, WGPU_WHOLE_SIZE);
-  dispatcher_->encode(encoder.get(), begin, end, timer);
+  dispatcher_->encode(encoder.get(), begin, end, timer_.get());
   if (is_last) encode_reads(encoder.get());
   const CommandBuffer commands = device_.finish(encoder);
   if (auto status = scope.close("encoding a call"); !status) {
@@ -121,6 +131,8 @@ Status Executor::submit_batch(std::size_t end, const Timer* timer) {
     dispatcher_->forget();
     return status;
   }
+  phase.next("submit");
+  if (timer_ && begin == 0) timer_->submitted = now_us();
   flight_.add(device_.submit(commands));
   submitted_ = end;
   fault_unread_ = can_fault_;
@@ -138,13 +150,20 @@ Status Executor::wait(std::span<const HostOutput> outputs) {
   TRY(status);
   if (is_cancelled) return cancelled();
   for (std::size_t i = 0; i < state_rows_.size(); ++i) state_rows_[i] = stepper_.state_rows(i);
-  return {};
+  return timer_ ? read_times() : Status();
 }
 
 Status Executor::read_back(std::span<const HostOutput> outputs) {
   if (flight_.submitted() == 0) return read_outputs(outputs, {});
-  if (read_bytes_ == 0) return flight_.drain(device_);
+  if (read_bytes_ == 0) {
+    TRY(flight_.drain(device_));
+    if (timer_) timer_->done = now_us();
+    return {};
+  }
+  Phase phase(device_.tracer(), "wait");
   TRY_ASSIGN(auto bytes, readback_.wait(device_, flight_.last()));
+  if (timer_) timer_->done = now_us();
+  phase.next("read back");
   const auto status = guarded([&] { return read_outputs(outputs, bytes); });
   readback_.release(device_);
   TRY(status);

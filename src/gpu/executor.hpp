@@ -81,8 +81,8 @@ class Executor {
   /// An error then, or if the state is incomplete.
   Status check_settled() const;
   /// Hands the call to the GPU; it may overwrite the inputs' buffers. `outputs` are the graph's, already checked. When
-  /// this returns, two submissions at most are not done.
-  Status submit(std::span<const HostOutput> outputs) { return submit(outputs, nullptr); }
+  /// this returns, two submissions at most are not done. While the device is traced, GPU times are recorded.
+  Status submit(std::span<const HostOutput> outputs);
   /// Waits for the call that submit() handed over, and writes the same `outputs`. Integer outputs are in the stepper.
   Status wait(std::span<const HostOutput> outputs);
   /// Both, with GPU times; needs timestamp queries.
@@ -118,10 +118,14 @@ class Executor {
 
   void plan_reads(std::span<const HostOutput> outputs);
   Status prepare();
-  Status submit(std::span<const HostOutput> outputs, const Timer* timer);
-  Status submit_batches(const Timer* timer);
+  Status submit(std::span<const HostOutput> outputs, bool is_timed);
+  Status submit_batches();
   /// The call's next batch; the last one with what is read back.
-  Status submit_batch(std::size_t end, const Timer* timer);
+  Status submit_batch(std::size_t end);
+  /// Makes the timer for the call's dispatches, or takes that of the call before.
+  Status make_timer();
+  /// After a timed call: fills times_.
+  Status read_times();
   Status read_back(std::span<const HostOutput> outputs);
   std::unexpected<Error> cancelled() const;
   void encode_reads(WGPUCommandEncoder encoder);
@@ -137,6 +141,8 @@ class Executor {
   Readback readback_;
   CallState call_;
   InFlight flight_;
+  std::unique_ptr<Timer> timer_;        ///< if the call is timed
+  std::vector<DispatchTime> times_;     ///< of the last call, if it was
   std::size_t submitted_ = 0;           ///< dispatches of the call
   std::uint64_t prepared_version_ = 0;  ///< the stepper's, for which the dispatcher is prepared
   bool can_fault_ = false;              ///< some dispatch of the call may report a fault

@@ -13,6 +13,7 @@ class InFlight {
   /// Waits until there is room for one more.
   Status make_room(Device& device) {
     if (count_ < all_.size()) return {};
+    const Phase phase(device.tracer(), "wait");
     device.wait(all_[count_ % all_.size()]);
     return device.check();
   }
@@ -21,6 +22,7 @@ class InFlight {
   Submission last() const { return all_[(count_ - 1) % all_.size()]; }
   /// Waits for all of them.
   Status drain(Device& device) const {
+    const Phase phase(device.tracer(), "wait");
     if (count_ != 0) device.wait(last());
     return device.check();
   }

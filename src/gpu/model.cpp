@@ -36,9 +36,11 @@ Result<std::shared_ptr<const ModelResources>> ModelResources::make(std::shared_p
   // Compile kernels first, so that one that this device cannot run fails before gigabytes are uploaded.
   for (const auto& desc : layout.pipelines) {
     TRY(check_stop_of_load());
+    const Phase phase(self->device_->tracer(), "compile", desc.label);
     TRY_ASSIGN(auto pipeline, self->device_->pipelines().get(desc));
     self->pipelines_.push_back(std::move(pipeline));
   }
+  Phase phase(self->device_->tracer(), "upload");
   TRY_ASSIGN(self->constants_,
              BufferSet::make(*self->device_, layout, [](BufferRole role) { return role == BufferRole::constant; }));
   TRY_ASSIGN(const auto loading,
@@ -48,6 +50,7 @@ Result<std::shared_ptr<const ModelResources>> ModelResources::make(std::shared_p
     if (loading.raw[i] != nullptr) buffers[i] = loading.raw[i];
   }
   TRY(upload(*self->device_, source, layout.uploads, buffers, kWeightsPace, progress));
+  phase.next("compute constants");
   TRY_ASSIGN(const auto dispatches, Stepper::preparation(self->plan_));
   if (!dispatches.empty()) TRY(self->prepare(dispatches, buffers));
   return self;

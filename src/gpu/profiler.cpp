@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <utility>
+
 #include "gpu/executor.hpp"
 #include "gpu/timer.hpp"
 
@@ -42,33 +45,51 @@ Result<std::vector<DispatchTime>> Executor::profile(std::span<const HostOutput> 
     return fail(ErrorCode::unsupported, "{} has no timestamp queries, so it cannot tell GPU times",
                 device_.profile().name);
   }
-  const auto dispatches = stepper_.dispatches();
-  if (dispatches.empty()) {
-    TRY(submit(outputs, nullptr));
-    TRY(wait(outputs));
-    return {};
-  }
-  Timer timer;
-  TRY(timer.make(device_, dispatches.size()));
-  TRY(submit(outputs, &timer));
+  TRY(submit(outputs, true));
   TRY(wait(outputs));
+  return std::move(times_);
+}
+
+Status Executor::make_timer() {
+  const std::size_t dispatches = stepper_.dispatches().size();
+  if (dispatches == 0 || (timer_ && timer_->queries == dispatches * 2)) return {};
+  auto timer = std::make_unique<Timer>();
+  TRY(timer->make(device_, dispatches));
+  timer_ = std::move(timer);
+  return {};
+}
+
+Status Executor::read_times() {
+  auto timer = std::exchange(timer_, nullptr);  // if this fails, the next call makes another
+  const Phase phase(device_.tracer(), "read times");
   {
     ErrorScope scope(device_, ErrorScope::Catch::validation);
-    timer.readback.request(device_, std::uint64_t{timer.queries} * 8);
+    timer->readback.request(device_, std::uint64_t{timer->queries} * 8);
     TRY(scope.close("reading timestamps"));
   }
-  TRY_ASSIGN(auto bytes, timer.readback.wait(device_, 0));
-  const double period = device_.engine().timestamp_period(device_.queue());
-  std::vector<DispatchTime> times;
+  TRY_ASSIGN(auto bytes, timer->readback.wait(device_, 0));
+  std::vector<std::uint64_t> stamps(timer->queries);
+  std::memcpy(stamps.data(), bytes.data(), bytes.size());
+  timer->readback.release(device_);
+
+  const double period = device_.engine().timestamp_period(device_.queue()) / 1000;
+  const auto since = [&](std::uint64_t stamp, std::uint64_t start) {
+    return stamp > start ? static_cast<double>(stamp - start) * period : 0;
+  };
+  // Differences are taken of whole numbers, because a double holds no such large time to the nanosecond.
+  const std::uint64_t first = *std::ranges::min_element(stamps);
+  const double first_us = static_cast<double>(first) * period;
+  const double last_us = first_us + since(*std::ranges::max_element(stamps), first);
+  const double origin = first_us + device_.tracer().offset(first_us, last_us, timer->submitted, timer->done);
+  const auto dispatches = stepper_.dispatches();
   for (std::size_t i = 0; i < dispatches.size(); ++i) {
-    std::array<std::uint64_t, 2> stamps{};
-    std::memcpy(stamps.data(), bytes.data() + i * sizeof(stamps), sizeof(stamps));
-    const auto ticks = stamps[1] > stamps[0] ? stamps[1] - stamps[0] : 0;
-    times.push_back({model_->plan()->graph().nodes[dispatches[i]->node].op,
-                     layout_.pipelines[dispatches[i]->pipeline].label, static_cast<double>(ticks) * period / 1000});
+    const auto& dispatch = *dispatches[i];
+    times_.push_back({model_->plan()->graph().nodes[dispatch.node].op, layout_.pipelines[dispatch.pipeline].label,
+                      since(stamps[2 * i + 1], stamps[2 * i]), dispatch.node, origin + since(stamps[2 * i], first)});
   }
-  timer.readback.release(device_);
-  return times;
+  device_.tracer().add_dispatches(times_);
+  timer_ = std::move(timer);
+  return {};
 }
 
 }  // namespace nibble::gpu

@@ -14,6 +14,8 @@ struct Timer {
   Buffer resolved;
   Readback readback;
   std::uint32_t queries = 0;
+  double submitted = 0;  ///< when the first of them was, see now_us()
+  double done = 0;       ///< when all were
 
   Status make(Device& device, std::size_t dispatches);
   /// Where the n-th dispatch's pass writes its timestamps.

@@ -55,6 +55,7 @@ Status Executor::set_inputs(std::span<const HostTensor> inputs) {
 }
 
 Status Executor::take_inputs(std::span<const HostTensor> inputs) {
+  Phase phase(device_.tracer(), "check inputs");
   given_.clear();
   for (const auto& tensor : inputs) given_.push_back(given_of(tensor));
   TRY(boundary_->take(given_, taken_));
@@ -63,7 +64,9 @@ Status Executor::take_inputs(std::span<const HostTensor> inputs) {
   for (std::size_t i = 0; i < layout_.inputs.size(); ++i) {
     if (boundary_->wants_elements(i)) TRY(take_data(i, inputs[boundary_->method_input(i)]));
   }
+  phase.next("plan");
   TRY(stepper_.update());
+  phase.next("upload inputs");
   return write_inputs();
 }
 

@@ -97,7 +97,11 @@ DeviceProfile profile_of(const wire::Profile& record) {
 Result<Options> options_of(const wire::Options& record) { return take_options(record, FromRecord{}); }
 
 wire::Dispatch dispatch_record(const Dispatch& from) {
-  return {.pipeline = from.pipeline, .grid = from.grid, .binding_count = from.binding_count, .bindings = from.bindings};
+  return {.pipeline = from.pipeline,
+          .node = from.node,
+          .grid = from.grid,
+          .binding_count = from.binding_count,
+          .bindings = from.bindings};
 }
 
 std::span<const wire::Pipeline> PipelineRecords::fill(std::span<const PipelineDesc> descs) {
@@ -132,6 +136,7 @@ Result<const wire::Layout*> LayoutRecords::fill(const Boundary& boundary, const 
              .constants = std::span<const wire::Constant>(constants_),
              .uploads = std::span<const wire::Upload>(uploads_),
              .pipelines = pipelines_.fill(layout.pipelines),
+             .ops = std::span<const wire::Text>(ops_),
              .preparation = std::span<const wire::Dispatch>(preparation_),
              .preparation_params = std::span<const std::uint8_t>(preparation_params_),
              .preparation_batches = std::span<const std::uint32_t>(preparation_batches_),
@@ -153,6 +158,7 @@ void LayoutRecords::fill_memory(const Plan& plan) {
   for (const auto& desc : plan.layout().buffers) {
     buffers_.push_back({.bytes = desc.bytes, .role = static_cast<std::uint32_t>(desc.role)});
   }
+  for (const auto& node : plan.graph().nodes) ops_.emplace_back(node.op);
   const auto& constants = plan.graph().constants;
   for (const auto& one : constants) {
     constants_.push_back({.offset = one.offset, .bytes = one.length, .key = std::string_view(one.key)});

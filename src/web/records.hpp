@@ -59,6 +59,7 @@ class LayoutRecords {
   std::vector<wire::Buffer> buffers_;
   std::vector<wire::Constant> constants_;
   std::vector<wire::Upload> uploads_;
+  std::vector<wire::Text> ops_;  ///< per node
   std::vector<wire::Dispatch> preparation_;
   std::vector<std::uint8_t> preparation_params_;
   std::vector<std::uint32_t> preparation_batches_;

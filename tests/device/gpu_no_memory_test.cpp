@@ -55,6 +55,22 @@ TEST_F(GpuTest, a_session_whose_call_had_no_memory_goes_on) {
   sweep(two_calls, 400);
 }
 
+TEST_F(GpuTest, a_traced_call_without_memory_is_an_error_and_the_next_one_is_right) {
+  auto loaded = load(embedding());
+  ASSERT_TRUE(succeeds(loaded));
+  const std::vector<std::int64_t> one = {5};
+  const auto trace_calls = [&]() -> Status {
+    (void)device.stop_trace();  // of a sweep that failed
+    TRY(device.start_trace());
+    TRY(loaded->session.run(std::array{tensor(DType::i64, {1, 1}, one)}));
+    TRY(call_embedding(loaded->session));
+    TRY_ASSIGN(const auto trace, device.stop_trace());
+    TRY(chrome_trace(trace));
+    return {};
+  };
+  sweep(trace_calls, 400);
+}
+
 TEST_F(GpuTest, a_state_that_is_moved_without_memory_can_be_reset) {
   BlobBuilder b;
   const int x = b.tensor(DType::f32, {3});

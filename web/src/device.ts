@@ -2,10 +2,11 @@
 
 import type { Pipeline, Profile } from "#wire";
 import { failure, messageOf, NibbleError } from "./errors.js";
-import type { Device, OpenOptions } from "./types.js";
+import { now } from "./timer.js";
+import type { Device, OpenOptions, TraceEvent } from "./types.js";
 
-/** Features that plans use if the adapter has them. */
-const wantedFeatures = ["shader-f16", "subgroups"] as const;
+/** Features that plans and traces use if the adapter has them. */
+const wantedFeatures = ["shader-f16", "subgroups", "timestamp-query"] as const;
 
 /** So many pipelines that nobody uses are kept, so that loading a program again compiles nothing. */
 const MOST_UNUSED = 256;
@@ -83,6 +84,7 @@ export class GpuDevice implements Device {
   private readonly layouts = new Map<string, GPUBindGroupLayout>();
   /** Those that a user left last come last. */
   private readonly pipelines = new Map<string, { made: Promise<CompiledPipeline>; users: Set<symbol> }>();
+  private events: TraceEvent[] | undefined;
   /** The error that every later call fails with. */
   private latched: NibbleError | undefined;
 
@@ -122,6 +124,25 @@ export class GpuDevice implements Device {
 
   get limits(): GPUSupportedLimits {
     return this.handle.limits;
+  }
+
+  get trace(): TraceEvent[] | undefined {
+    return this.events;
+  }
+
+  set trace(events: TraceEvent[] | undefined) {
+    if (events && !this.features.has("timestamp-query")) {
+      throw new NibbleError("unsupported", `${this.name} has no timestamp queries, so it cannot be traced`);
+    }
+    this.events = events;
+  }
+
+  /** Records a phase that ends now; gives when that is. */
+  phase(name: string, start: number, thread = 1): number {
+    if (!this.events) return 0;
+    const end = now();
+    if (start) this.events.push({ name, thread, start, duration: end - start }); // else it began before the trace
+    return end;
   }
 
   destroy(): void {

@@ -9,6 +9,7 @@ import type { Planner } from "./planner.js";
 import { bindBuffers, makeBuffers, makeLayoutBuffers, type Resources } from "./resources.js";
 import { SessionState } from "./state.js";
 import { Stepper } from "./stepper.js";
+import { now, Timer } from "./timer.js";
 import type { DType, Tensor } from "./types.js";
 
 // The constants of GPUBufferUsage and GPUMapMode, which Node has no globals for.
@@ -20,6 +21,7 @@ const MODE_READ = 0x1;
 // Dispatches are read as 32-bit words, in place in the planner's memory. These are offsets in words.
 const DISPATCH_WORDS = wire.sizeofDispatch / 4;
 const PIPELINE = wire.atDispatch.pipeline / 4;
+const NODE = wire.atDispatch.node / 4;
 const GRID = wire.atDispatch.grid / 4;
 const BINDING_COUNT = wire.atDispatch.bindingCount / 4;
 const BINDINGS = wire.atDispatch.bindings / 4;
@@ -49,6 +51,10 @@ export class Executor {
   private readonly scratch: ArrayBuffer[] = [];
   private readonly offset = new Uint32Array(1);
   readonly state: SessionState;
+  /** When the last phase of a call ended. */
+  private phaseEnd = 0;
+  /** Of a call that is traced. */
+  private timer: Timer | undefined;
   private preparedVersion = 0;
   /** Some dispatch of the call may report a fault. */
   private canFault = false;
@@ -118,20 +124,52 @@ export class Executor {
     signal?: AbortSignal,
   ): Promise<(Tensor | undefined)[]> {
     this.state.check();
+    this.phaseEnd = now();
     const writes = this.setInputs(inputs);
+    this.endPhase("check inputs");
     const step = this.stepper.update();
+    this.endPhase("plan");
     const outputs = this.liveOutputs(step);
     const reads = this.planReads(outputs, hosts);
     try {
       await this.submit(step, writes, reads, signal);
+      this.endPhase("wait");
       this.state.rows = this.liveRows(step);
-      return outputs.map((output, i) => this.result(output, i, reads[i], hosts[i]));
+      const results = outputs.map((output, i) => this.result(output, i, reads[i], hosts[i]));
+      this.endPhase("read back");
+      await this.traceDispatches(step);
+      return results;
     } catch (error) {
       if (signal?.aborted && error === signal.reason) throw error;
       throw await this.device.failure("reading the results", error);
     } finally {
       if (this.readback.mapState !== "unmapped") this.readback.unmap();
+      this.timer?.destroy();
+      this.timer = undefined;
     }
+  }
+
+  private endPhase(name: string): void {
+    this.phaseEnd = this.device.phase(name, this.phaseEnd);
+  }
+
+  private async traceDispatches(step: number): Promise<void> {
+    const [first, count] = this.dispatches(step);
+    const times = (await this.timer?.times(count)) ?? [];
+    const { words } = this.planner;
+    times.forEach((time, i) => {
+      const at = first + i * DISPATCH_WORDS;
+      const node = words[at + NODE]!;
+      const kernel = this.layout.pipelines[words[at + PIPELINE]!]!.label;
+      this.device.trace?.push({ name: this.layout.ops[node]!, kernel, node, thread: 0, ...time });
+    });
+  }
+
+  /** The call's dispatches: the first, in words of the planner's memory, and how many. */
+  private dispatches(step: number): [number, number] {
+    const { view } = this.planner;
+    const at = step + wire.atStep.dispatches;
+    return [view.getUint32(at, true) / 4, view.getUint32(at + 4, true)];
   }
 
   private setInputs(inputs: readonly Given[]): Write[] {
@@ -198,6 +236,7 @@ export class Executor {
     // What is only read back is a batch, too.
     for (const end of ends.length === 0 ? [0] : ends) {
       await flight.makeRoom();
+      if (begin) this.endPhase("wait");
       if (signal?.aborted) await flight.drain();
       signal?.throwIfAborted();
       const isLast = end === (ends.at(-1) ?? 0);
@@ -220,7 +259,11 @@ export class Executor {
     const { queue } = this.device.handle;
     try {
       await this.device.guard("running the program", () => {
-        if (begin === 0) this.prepare(step);
+        if (begin === 0) {
+          this.prepare(step);
+          const [, count] = this.dispatches(step);
+          if (this.device.trace && count) this.timer = new Timer(this.device.handle, count);
+        }
         for (const { buffer, bytes } of writes) {
           queue.writeBuffer(buffer, 0, bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.byteLength);
         }
@@ -228,7 +271,11 @@ export class Executor {
         if (this.faultUnread && begin === 0) encoder.clearBuffer(this.buffers[this.layout.faultBuffer]!);
         this.encodeDispatches(encoder, step, begin, end);
         const used = reads ? this.encodeReads(encoder, reads) : 0;
-        queue.submit([encoder.finish()]);
+        if (reads) this.timer?.encode(encoder);
+        const commands = encoder.finish();
+        if (this.timer && begin === 0) this.timer.submitted = now();
+        queue.submit([commands]);
+        this.endPhase("submit");
         this.faultUnread = this.canFault;
         if (!reads) return flight.add();
         return used === 0 ? queue.onSubmittedWorkDone() : this.readback.mapAsync(MODE_READ, 0, used);
@@ -254,8 +301,7 @@ export class Executor {
     const { view, words } = this.planner;
     const version = view.getUint32(step + wire.atStep.version, true);
     if (version === this.preparedVersion) return;
-    const first = view.getUint32(step + wire.atStep.dispatches, true) / 4;
-    const count = view.getUint32(step + wire.atStep.dispatches + 4, true);
+    const [first, count] = this.dispatches(step);
     this.canFault = false;
     for (let i = 0; i < count; ++i) {
       const at = first + i * DISPATCH_WORDS;
@@ -293,18 +339,22 @@ export class Executor {
   }
 
   private encodeDispatches(encoder: GPUCommandEncoder, step: number, begin: number, end: number): void {
-    const { view, words } = this.planner;
-    const first = view.getUint32(step + wire.atStep.dispatches, true) / 4;
-    if (begin === end) return;
-    const pass = encoder.beginComputePass();
+    const { words } = this.planner;
+    const [first] = this.dispatches(step);
+    let pass: GPUComputePassEncoder | undefined;
     for (let i = begin; i < end; ++i) {
+      if (this.timer) {
+        pass?.end();
+        pass = encoder.beginComputePass({ timestampWrites: this.timer.writes(i) });
+      }
+      pass ??= encoder.beginComputePass();
       const at = first + i * DISPATCH_WORDS;
       this.offset[0] = i * this.layout.paramsStride;
       pass.setPipeline(this.resources.compiled[words[at + PIPELINE]!]!.handle);
       pass.setBindGroup(0, this.groups[i]!, this.offset, 0, 1);
       pass.dispatchWorkgroups(words[at + GRID]!, words[at + GRID + 1], words[at + GRID + 2]);
     }
-    pass.end();
+    pass?.end();
   }
 
   /** Gives how many bytes of the readback buffer are used. */

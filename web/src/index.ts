@@ -10,9 +10,11 @@ import { checkProgress, optionsRecord, signalOf } from "./options.js";
 import { Planner, plannerModule } from "./planner.js";
 import { Resources } from "./resources.js";
 import { openSource } from "./source.js";
+import { now } from "./timer.js";
 import type { Device, LoadOptions, Model, OpenOptions, ProgramSource } from "./types.js";
 
 export { NibbleError, type ErrorCode } from "./errors.js";
+export { chromeTrace } from "./trace.js";
 export type * from "./types.js";
 
 /** Opens a GPU, with all of its limits. */
@@ -48,7 +50,7 @@ export async function load(from: ProgramSource, options: LoadOptions): Promise<M
     const planner = await Planner.create(module);
     const cache = cacheName === undefined ? undefined : await RangeCache.open(cacheName, source);
     const head = cache?.remembering(source) ?? source;
-    const planned = await planProgram(head, planner, device.profile(), choices, stop.signal);
+    const planned = await planProgram(head, planner, device, choices, stop.signal);
     const resources = await Resources.make(device, planner, planned);
     closing.push(() => resources.release());
     // Allocate all memory before gigabytes are uploaded.
@@ -66,7 +68,11 @@ export async function load(from: ProgramSource, options: LoadOptions): Promise<M
       { cache, verify, onProgress },
       stop.signal,
     );
-    await Promise.all([resources.compile(), loader.run()]);
+    const start = now();
+    await Promise.all([
+      resources.compile().then(() => device.phase("compile", start, 2)),
+      loader.run().then(() => device.phase("upload", start)),
+    ]);
     await cache?.keepHead();
     await resources.prepare(stop.signal);
     await resources.keepState(executor.buffers, loader.notZero);

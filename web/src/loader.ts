@@ -1,7 +1,7 @@
 // Streams a program: its description into the planner, its weights from the source into GPU buffers, in bounded chunks.
 // No weight enters the planner's memory, and JavaScript holds no more than a few chunks at a time.
 
-import type { Constant, Layout, Options, Profile, Upload } from "#wire";
+import type { Constant, Layout, Options, Upload } from "#wire";
 import type { RangeCache } from "./cache.js";
 import { halfFromNumber } from "./convert.js";
 import type { GpuDevice } from "./device.js";
@@ -9,6 +9,7 @@ import { NibbleError } from "./errors.js";
 import type { Planner } from "./planner.js";
 import { Sha256 } from "./sha256.js";
 import { checked, readAll, readAtMost, truncated } from "./source.js";
+import { now } from "./timer.js";
 import type { Source } from "./types.js";
 
 /** Enough for most programs without their weights. */
@@ -34,10 +35,11 @@ export interface Planned {
 export async function planProgram(
   source: Source,
   planner: Planner,
-  profile: Profile,
+  device: Pick<GpuDevice, "profile" | "phase">,
   options: Options,
   signal: AbortSignal,
 ): Promise<Planned> {
+  const start = now();
   const size = source.size ?? UNKNOWN_SIZE;
   const head = await readAtMost(source, 0, Math.min(HEAD_BYTES, size), signal);
   const programBytes = planner.head(head, size);
@@ -49,7 +51,9 @@ export async function planProgram(
     programBytes <= head.length ? head.subarray(0, programBytes) : await readAll(source, 0, programBytes, signal);
   const { offset, size: blobBytes } = planner.container(program, options.method);
   const blob = await readAll(source, offset, blobBytes, signal);
-  const layout = planner.plan(blob, profile, options);
+  const read = device.phase("read", start);
+  const layout = planner.plan(blob, device.profile(), options);
+  device.phase("plan", read);
   // Only what has a state can be saved.
   const fingerprint = layout.states.length === 0 ? "" : new Sha256().update(blob).digest();
   return { layout, fingerprint };

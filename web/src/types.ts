@@ -78,10 +78,28 @@ export interface Device {
   readonly limits: GPUSupportedLimits;
   /** The WebGPU device itself. */
   readonly handle: GPUDevice;
+  /**
+   * While it is a list, loads and calls on the device add to it what they do; see chromeTrace(). Refused where the
+   * device has no feature `timestamp-query`.
+   */
+  trace: TraceEvent[] | undefined;
   /** Resolves when the device is lost. Every later call on it fails with this error. */
   readonly lost: Promise<NibbleError>;
   /** Releases the GPU. Later calls of models on the device fail with a `device_lost` error. */
   destroy(): void;
+}
+
+/** A piece of work: a phase of the host's, or a dispatch on the GPU. Times are microseconds, from any beginning. */
+export interface TraceEvent {
+  /** A phase, such as "plan" or "wait"; or the dispatch's operator. */
+  name: string;
+  /** The dispatch's, and its node in the planned graph. */
+  kernel?: string;
+  node?: number;
+  /** 0: the GPU; from 1 on: what the host does at the same time. */
+  thread: number;
+  start: number;
+  duration: number;
 }
 
 /** A program's weights and kernels on a GPU, with a session of its own. */

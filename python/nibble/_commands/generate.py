@@ -1,12 +1,15 @@
 """nibble generate: text from a language model, as it is generated; or a chat."""
 
 import argparse
+import contextlib
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from .._files import check_writable
 from .._native import NibbleError
+from .._program import Device
 from .._text.generation import Generation
 from .._text.language_model import LanguageModel
 from .terminal import INTERRUPTED, Parser, Progress, add_device_options, guard
@@ -44,14 +47,30 @@ def main(arguments: list[str]) -> int:
 def _generate(args: argparse.Namespace, is_chat: bool) -> int:
     settings = _settings(args)
     prompt = args.prompt if args.prompt is not None or is_chat else _read_input()
-    with Progress("loading", is_bytes=True) as progress:
-        loaded = LanguageModel(args.model, args.device, engine=args.engine, on_progress=progress)
-    with loaded as model:
-        if is_chat:
-            from .chat import Chat
+    with _traced(args) as device:
+        with Progress("loading", is_bytes=True) as progress:
+            loaded = LanguageModel(args.model, device, engine=args.engine, on_progress=progress)
+        with loaded as model:
+            if is_chat:
+                from .chat import Chat
 
-            return Chat(model, settings, args).run()
-        return _answer(model, prompt, settings, args)
+                return Chat(model, settings, args).run()
+            return _answer(model, prompt, settings, args)
+
+
+@contextlib.contextmanager
+def _traced(args: argparse.Namespace) -> Iterator[Device | str | None]:
+    """The device, which is traced within the block if that is wanted."""
+    if args.trace is None:
+        yield args.device
+        return
+    check_writable(args.trace)
+    with Device(args.device, args.engine) as device:
+        if not device.info.profile["timestamp_query"]:
+            sentence = f"nibble: {device.name} has no timestamp queries, so the trace has the host's work only"
+            print(sentence, file=sys.stderr)
+        with device.trace(args.trace):
+            yield device
 
 
 def _read_input() -> str:
@@ -96,6 +115,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--logprobs", type=int, metavar="N", help="with --json: log-probabilities of the tokens and of N others each")
     add("--json", action="store_true", help="print text, tokens, usage and figures as JSON, at the end")
     add("--stats", action="store_true", help="print figures on standard error, at the end")
+    add(
+        "--trace",
+        type=Path,
+        metavar="FILE",
+        help="write what host and GPU do, and when, for chrome://tracing and Perfetto",
+    )
     add_device_options(parser)
     return parser
 

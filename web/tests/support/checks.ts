@@ -8,6 +8,7 @@ import { loadingChecks } from "./loading_checks.js";
 import { sessionChecks } from "./session_checks.js";
 import { stateChecks } from "./state_checks.js";
 import { stopChecks } from "./stop_checks.js";
+import { traceChecks } from "./trace_checks.js";
 
 const callChecks: Record<string, Check> = {
   device_tells_its_name_and_kind: (env) =>
@@ -239,4 +240,5 @@ export const checks: Record<string, Check> = {
   ...stateChecks,
   ...faultChecks,
   ...stopChecks,
+  ...traceChecks,
 };

@@ -42,7 +42,8 @@ export async function plan(
   const source = await openSource(from, signal);
   try {
     const planner = await Planner.create(module);
-    return (await planProgram(source, planner, profile, optionsRecord(options), signal)).layout.pipelines;
+    const device = { profile: () => profile, phase: () => 0 };
+    return (await planProgram(source, planner, device, optionsRecord(options), signal)).layout.pipelines;
   } finally {
     source.close?.();
   }

@@ -1,0 +1,22 @@
+"""What a device does, for chrome://tracing and Perfetto."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+
+from ._files import check_writable, new_file
+from ._native import check, lib
+
+
+@contextlib.contextmanager
+def trace(device: int, path: str | os.PathLike) -> Iterator[None]:
+    """Writes what loads and calls on the native device do within the block. After an error, nothing."""
+    path = check_writable(path)
+    check(lib.nibble_device_start_trace(device))
+    try:
+        yield
+    finally:
+        events = lib.nibble_device_stop_trace(device)
+    check(events is not None)
+    with new_file(path) as file:
+        file.write(events)
