@@ -1,6 +1,7 @@
 """Cheap models. Ray and pyarrow lie beside .venv: ./test full installs them."""
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -12,8 +13,10 @@ os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 
 
 def pytest_collection_modifyitems(items):
+    """Of this folder; pytest hands over all that it found."""
     for item in items:
-        item.add_marker(pytest.mark.slow)
+        if item.path.parent == Path(__file__).parent:
+            item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")
