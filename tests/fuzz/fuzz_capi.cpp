@@ -234,6 +234,14 @@ double element(const nibble_tensor& tensor, const std::vector<std::uint8_t>& byt
   }
 }
 
+/// Whether a float has no more digits than float16: a program may compute in float16 and give out float32.
+bool has_half_digits(double value) {
+  std::uint32_t bits = 0;
+  const auto number = static_cast<float>(value);
+  std::memcpy(&bits, &number, sizeof(bits));
+  return (bits & 0x1fffU) == 0;
+}
+
 /// Sums may be done in another order where linears were joined, so numbers are equal but for rounding.
 void compare(const Results& with, const Results& without, std::size_t call) {
   for (std::size_t o = 0; o < with.tensors.size(); ++o) {
@@ -241,11 +249,13 @@ void compare(const Results& with, const Results& without, std::size_t call) {
     const auto width = tensor.is_int != 0 ? sizeof(std::int64_t) : width_of(tensor.dtype);
     if (with.bytes[o].size() != without.bytes[o].size()) report(fmt::format("output {} has another size", o));
     double largest = 1;
+    bool is_half = true;
     for (std::size_t i = 0; i < without.bytes[o].size() / width; ++i) {
       const auto value = std::abs(element(tensor, without.bytes[o], i));
+      is_half = is_half && has_half_digits(value);
       if (std::isfinite(value)) largest = std::max(largest, value);
     }
-    const double tolerance = (width == 2 ? 1e-2 : 1e-4) * largest;
+    const double tolerance = (is_half ? 1e-2 : 1e-4) * largest;
     for (std::size_t i = 0; i < with.bytes[o].size() / width; ++i) {
       const auto a = element(tensor, with.bytes[o], i);
       const auto b = element(tensor, without.bytes[o], i);
