@@ -20,6 +20,8 @@ struct Timer {
   WGPUPassTimestampWrites writes(std::size_t dispatch) const;
   /// After the passes: copies the timestamps to the readback buffer.
   void encode(const Functions& call, WGPUCommandEncoder encoder) const;
+  /// When all is done: the microseconds of each dispatch.
+  Result<std::vector<double>> read(Device& device);
 };
 
 }  // namespace nibble::gpu
