@@ -135,13 +135,22 @@ void NodeBench::fill(std::size_t input, const TuningCases::Call& call) {
   }
 }
 
+Status NodeBench::reset() {
+  if (plan_->layout().states.empty()) return {};
+  is_incomplete_ = true;
+  TRY(executor_->reset(source_));
+  is_incomplete_ = false;
+  return {};
+}
+
 Status NodeBench::select(const Choice* choice, std::size_t variant) {
+  if (is_incomplete_) TRY(reset());
   executor_->force(choice, variant);
   return executor_->set_inputs(given_);
 }
 
 Result<NodeResults> NodeBench::run() {
-  if (!plan_->layout().states.empty()) TRY(executor_->reset(source_));
+  TRY(reset());
   NodeResults results;
   std::vector<HostOutput> outputs;
   const auto& descs = plan_->layout().outputs;

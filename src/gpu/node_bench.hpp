@@ -45,6 +45,7 @@ class NodeBench {
 
   explicit NodeBench(ConstantSource& source) : source_(source) {}
   void fill(std::size_t input, const TuningCases::Call& call);
+  Status reset();
 
   ConstantSource& source_;
   std::shared_ptr<const Plan> plan_;
@@ -52,6 +53,7 @@ class NodeBench {
   std::unique_ptr<Executor> executor_;
   std::vector<Input> inputs_;
   std::vector<HostTensor> given_;
+  bool is_incomplete_ = false;  ///< the state, because what gave up on a variant came while it was replaced
 };
 
 }  // namespace nibble::gpu
