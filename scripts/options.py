@@ -187,9 +187,10 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from ctypes import c_char_p, c_int32, c_uint64, c_void_p
 
+from ._loading import load_program, tune_program
 from ._native import Progress
 from ._options import take_flag, take_names, take_text, take_tuning, take_u64, take_variants
-from ._program import Device, DeviceInfo, Model, load_program, tune_program
+from ._program import Device, DeviceInfo, Model
 
 
 class LoadOptions(ctypes.Structure):
