@@ -81,6 +81,7 @@ class Option:
     wanted: str
     value: str = ""
     zero: int | None = None  # what a limit of 0 stands for, since C can have no other default
+    native: bool = False  # the web has none
 
     @property
     def kind(self) -> Kind:
@@ -173,7 +174,9 @@ def cpp_fields(options: list[Option]) -> str:
     lines += ["}", "", "/// Options from a record with the same fields, each converted by `take(from, to)`."]
     lines += ["template <class Record, class Take>", "Result<Options> take_options(const Record& from, Take take) {"]
     lines.append("  Options to;")
-    lines += [f"  TRY(take(from.{option.name}, to.{option.name}));" for option in options]
+    for option in options:
+        there = f"if constexpr (requires {{ from.{option.name}; }}) " if option.native else ""
+        lines.append(f"  {there}TRY(take(from.{option.name}, to.{option.name}));")
     return "\n".join([*lines, "  return to;", "}", "", "}  // namespace nibble", ""])
 
 
@@ -184,9 +187,10 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from ctypes import c_char_p, c_int32, c_uint64, c_void_p
 
+from ._loading import load_program, tune_program
 from ._native import Progress
 from ._options import take_flag, take_names, take_text, take_tuning, take_u64, take_variants
-from ._program import Device, DeviceInfo, Model, load_program
+from ._program import Device, DeviceInfo, Model
 
 
 class LoadOptions(ctypes.Structure):
@@ -204,6 +208,29 @@ def load(
     *,
     engine: str | None = None,
 """
+
+PYTHON_TUNE = '''
+
+def tune(
+    path: str | os.PathLike,
+    device: str | int | Device | DeviceInfo | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+    *,
+    engine: str | None = None,
+    output: str | os.PathLike | None = None,
+    **options,
+) -> dict:
+    """Measures which kernel variants are the fastest for a program on a GPU, and gives the tuning, which is kept for
+    later loads. What was measured until Ctrl-C is kept as well.
+
+    device, engine: as for load().
+    on_progress: called with the number of cases that are done, and of all cases.
+    output: the file that the tuning is added to, such as model.tuning.json beside model.pte; by default one in the
+        user's cache folder, where load() finds it.
+    options: those of load(); tune_ms limits the time.
+    """
+    return tune_program(path, device, engine, on_progress, output, _take(**options))
+'''
 
 PYTHON_DOC = '''    """Loads a .pte file onto a GPU.
 
@@ -236,29 +263,43 @@ def python_load(options: list[Option]) -> str:
             ") -> Model:",
             PYTHON_DOC + "\n".join(texts),
             '    """',
-            "    options = LoadOptions(",
-            *taken,
+            "    options = _take(",
+            *[f"        {option.name}={option.name}," for option in options],
             "    )",
             "    return load_program(path, device, engine, on_progress, options)",
+            PYTHON_TUNE,
+            "",
+            "def _take(",
+            "    *,",
+            *keywords,
+            ") -> LoadOptions:",
+            "    return LoadOptions(",
+            *taken,
+            "    )",
             "",
         ]
     )
 
 
+def on_the_web(options: list[Option]) -> list[Option]:
+    return [option for option in options if not option.native]
+
+
 def ts_type(options: list[Option]) -> str:
     lines = [f"// {MADE}", "", 'import type { Tuning } from "./types.js";', ""]
     lines += ["/** What a plan depends on beside the program and the device. */", "export interface Options {"]
-    for option in options:
+    for option in on_the_web(options):
         lines += [f"  /** {option.text} */", f"  {option.camel}?: {option.kind.ts};"]
     return "\n".join([*lines, "}", ""])
 
 
 def wire_record(options: list[Option]) -> dict[str, str]:
-    return {option.name: option.kind.wire for option in options}
+    return {option.name: option.kind.wire for option in on_the_web(options)}
 
 
 def ts_take(options: list[Option], ts_of: dict[str, str]) -> list[str]:
     """What makes the record of the options that a caller gave. `ts_of`: the types of the record's fields."""
+    options = on_the_web(options)
     kinds = {option.type: ts_of[option.name] for option in options}
     lines = ["", "/** Makes a field of what a caller gave, which is undefined where that is nothing. */"]
     lines += ["export interface TakeOption {"]

@@ -110,11 +110,18 @@ NIBBLE_EXPORT void nibble_device_free(nibble_device* device) NIBBLE_NOEXCEPT;
 /* `options` may be null. */
 NIBBLE_EXPORT nibble_model* nibble_model_load(nibble_device* device, const char* path,
                                               const nibble_load_options* options) NIBBLE_NOEXCEPT;
+/* Measures which kernel variants are the fastest for a program, and gives the tuning as JSON. It is added to the file
+ * `output`, or kept for this user if that is null. `options` may be null; its progress gets how many cases are done,
+ * and how many there are. */
+NIBBLE_EXPORT const char* nibble_tune_json(nibble_device* device, const char* path, const nibble_load_options* options,
+                                           const char* output) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT size_t nibble_model_input_count(nibble_model* model) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT size_t nibble_model_output_count(nibble_model* model) NIBBLE_NOEXCEPT;
 /* Fills in dtype, is_int, rank and shape (the largest one). */
 NIBBLE_EXPORT bool nibble_model_input(nibble_model* model, size_t index, nibble_tensor* out) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT bool nibble_model_output(nibble_model* model, size_t index, nibble_tensor* out) NIBBLE_NOEXCEPT;
+/* A JSON list of sentences: what there is to say about the load, such as that a tuning is for another device. */
+NIBBLE_EXPORT const char* nibble_model_notes_json(nibble_model* model) NIBBLE_NOEXCEPT;
 /* Constant methods as a JSON object: name to value, or to a list if a method returns several. */
 NIBBLE_EXPORT const char* nibble_model_constants_json(nibble_model* model) NIBBLE_NOEXCEPT;
 /* Runs the program in the model's own session. `outputs` has one entry per output of the program. Fills in dtype, shape

@@ -99,6 +99,8 @@ class NIBBLE_API Model {
   const std::vector<TensorInfo>& inputs() const;
   const std::vector<TensorInfo>& outputs() const;
   const std::vector<ConstantMethod>& constant_methods() const;
+  /// What there is to say about the load although it succeeded, such as that a tuning is for another device.
+  const std::vector<std::string>& notes() const;
 
   /// Runs the program in the model's own session, see Session::run(). Calls from several threads run one after the
   /// other.
@@ -173,6 +175,17 @@ class NIBBLE_API Session {
   Session() = default;
   std::shared_ptr<SessionImpl> impl_;
 };
+
+struct TuneOptions : Options {
+  std::string output = {};  ///< the file that the tuning is added to; empty: it is kept for this user
+  /// How many cases are done, and how many there are.
+  std::function<void(std::uint64_t done, std::uint64_t total)> on_progress = {};
+};
+
+/// Measures which kernel variants are the fastest for a program on a device, for `tune_ms` milliseconds at most, and
+/// keeps that for later loads. Gives the tuning as JSON, which the option `tuning` takes too. If the stop check ends
+/// it, what was measured until then is kept as well.
+NIBBLE_API Result<std::string> tune(const Device& device, const std::string& path, const TuneOptions& options = {});
 
 /// `check` is asked on this thread, between the submissions of its calls and loads: true ends them with `cancelled`.
 /// It may cancel the session whose call asks, but not use it. Null for none.

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <string>
 
 namespace nibble {
@@ -15,6 +16,16 @@ struct ForcedVariant {
   friend bool operator==(const ForcedVariant&, const ForcedVariant&) = default;
 };
 
+/// What a tuning was measured on. An empty text stands for any.
+struct TunedOn {
+  std::string device = {};
+  std::string driver = {};
+  std::string engine = {};
+  std::string nibble = {};  ///< Nibble's version
+
+  friend bool operator==(const TunedOn&, const TunedOn&) = default;
+};
+
 /// The variant that a choice selects for a range of rows and of widths. Ranges include both ends.
 struct TuningRow {
   std::string choice = {};
@@ -23,6 +34,8 @@ struct TuningRow {
   std::uint64_t max_rows = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t min_width = 0;
   std::uint64_t max_width = std::numeric_limits<std::uint64_t>::max();
+  std::optional<std::uint32_t> traits = {};  ///< just these, of those that the choice knows; none: whatever they are
+  TunedOn on = {};                           ///< elsewhere it says nothing
 
   friend bool operator==(const TuningRow&, const TuningRow&) = default;
 };

@@ -11,7 +11,7 @@ exporter then run on the GPU through `executorch.runtime` as well.
 import importlib
 
 from ._export import Exported, export, export_embedding
-from ._load import load
+from ._load import load, tune
 from ._native import NibbleError, lib
 from ._program import Device, DeviceInfo, Model, Session, State, TensorSpec, devices
 from ._quantize import dequantize_q4, quantize_q4
@@ -44,6 +44,7 @@ __all__ = [
     "load",
     "quantize_q4",
     "registered",
+    "tune",
 ]
 
 

@@ -98,6 +98,8 @@ _FUNCTIONS = {
     "nibble_device_stop_trace": (c_char_p, [c_void_p]),
     "nibble_device_free": (None, [c_void_p]),
     "nibble_model_load": (c_void_p, [c_void_p, c_char_p, c_void_p]),
+    "nibble_model_notes_json": (c_char_p, [c_void_p]),
+    "nibble_tune_json": (c_char_p, [c_void_p, c_char_p, c_void_p, c_char_p]),
     "nibble_model_input_count": (c_size_t, [c_void_p]),
     "nibble_model_output_count": (c_size_t, [c_void_p]),
     "nibble_model_input": (c_bool, [c_void_p, c_size_t, POINTER(Tensor)]),

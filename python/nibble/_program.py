@@ -6,7 +6,7 @@ import json
 import operator
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -156,38 +156,6 @@ def _refuse_engine(engine: str | None, device: DeviceInfo) -> None:
         raise NibbleError(
             f"engine is {engine!r}, but the device that is given is one of {device.engine}", "invalid_argument"
         )
-
-
-def load_program(
-    path: str | os.PathLike,
-    device: str | int | Device | DeviceInfo | None,
-    engine: str | None,
-    on_progress: Callable[[int, int], None] | None,
-    options: ctypes.Structure,
-) -> "Model":
-    """load() with its options as nibble_load_options."""
-    if isinstance(device, Device):
-        _refuse_engine(engine, device.info)
-    opened = device if isinstance(device, Device) else Device(device, engine)
-    failures = []
-
-    def report(done: int, total: int, _user) -> None:
-        try:
-            if not failures:
-                on_progress(done, total)
-        except BaseException as error:  # ctypes would only print it
-            failures.append(error)
-            _native.watch.stop(error)
-
-    if on_progress is not None:
-        options.progress = _native.Progress(report)
-    with opened._handle.use() as native, _native.watch:
-        owner = lib.nibble_model_load(native, take_path(path), ctypes.byref(options))
-        if failures:
-            del owner  # the error's traceback has this frame
-            raise failures.pop()
-        handle = _Handle(check(owner), "model")
-    return Model(opened, handle)
 
 
 class _InTurn:

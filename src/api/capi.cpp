@@ -108,24 +108,60 @@ const char* nibble_device_stop_trace(nibble_device* device) noexcept {
 
 void nibble_device_free(nibble_device* device) noexcept { discard(device); }
 
+}  // extern "C"
+
+namespace {
+
+/// Of LoadOptions or TuneOptions; false with the error.
+template <class Taken>
+bool take_given(const nibble_load_options* given, Taken& to) {
+  if (given == nullptr) return true;
+  auto taken = nibble::options_from_c(*given);
+  if (!taken) {
+    failed(std::move(taken).error());
+    return false;
+  }
+  static_cast<nibble::Options&>(to) = std::move(*taken);
+  if (const auto progress = given->progress; progress != nullptr) {
+    to.on_progress = [progress, user = given->user](std::uint64_t done, std::uint64_t total) {
+      progress(done, total, user);
+    };
+  }
+  return true;
+}
+
+}  // namespace
+
+extern "C" {
+
 nibble_model* nibble_model_load(nibble_device* device, const char* path, const nibble_load_options* given) noexcept {
   return entry([&]() -> nibble_model* {
     if (!is_there(device, "device") || !is_there(path, "path")) return nullptr;
     nibble::LoadOptions options;
-    if (given != nullptr) {
-      auto taken = nibble::options_from_c(*given);
-      if (!taken) return failed(std::move(taken).error());
-      static_cast<nibble::Options&>(options) = std::move(*taken);
-      if (const auto progress = given->progress; progress != nullptr) {
-        options.on_progress = [progress, user = given->user](std::uint64_t done, std::uint64_t total) {
-          progress(done, total, user);
-        };
-      }
-    }
+    if (!take_given(given, options)) return nullptr;
     auto model = nibble::Model::load(device->device, path, options);
     if (!model) return failed(std::move(model).error());
-    return new nibble_model{*model, nibble::to_json(model->constant_methods()).dump(), {}, {}, {}};
+    return new nibble_model{
+        *model, nibble::to_json(model->constant_methods()).dump(), Json(model->notes()).dump(), {}, {}, {}};
   });
+}
+
+const char* nibble_tune_json(nibble_device* device, const char* path, const nibble_load_options* given,
+                             const char* output) noexcept {
+  return entry([&]() -> const char* {
+    thread_local std::string text;
+    nibble::TuneOptions options;
+    if (!is_there(device, "device") || !is_there(path, "path") || !take_given(given, options)) return nullptr;
+    if (output != nullptr) options.output = output;
+    auto tuning = nibble::tune(device->device, path, options);
+    if (!tuning) return failed(std::move(tuning).error());
+    text = std::move(*tuning);
+    return text.c_str();
+  });
+}
+
+const char* nibble_model_notes_json(nibble_model* model) noexcept {
+  return entry([&]() -> const char* { return is_there(model, "model") ? model->notes.c_str() : nullptr; });
 }
 
 size_t nibble_model_input_count(nibble_model* model) noexcept {

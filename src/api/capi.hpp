@@ -19,6 +19,7 @@ struct nibble_device {
 struct nibble_model {
   nibble::Model model;
   std::string constants;
+  std::string notes;
   std::vector<nibble::HostTensor> inputs;
   std::vector<nibble::HostArray> results;
   nibble::Turns turns;  ///< for calls that use these lists

@@ -60,6 +60,8 @@ class Digest {
   std::uint64_t value_ = 0;
 };
 
+}  // namespace
+
 std::uint64_t structure_of(const Graph& graph) {
   Digest digest;
   digest.add(std::uint64_t{graph.values.size()});
@@ -78,6 +80,8 @@ std::uint64_t structure_of(const Graph& graph) {
   digest.add_all(graph.outputs);
   return digest.sum();
 }
+
+namespace {
 
 /// The exporter names a constant by the SHA-256 of its bytes. Any other name says nothing of them.
 bool tells_bytes(std::string_view name) {

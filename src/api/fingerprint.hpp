@@ -33,6 +33,9 @@ struct Fingerprint {
   friend bool operator==(const Fingerprint&, const Fingerprint&) = default;
 };
 
+/// Of a graph as it is in the file.
+std::uint64_t structure_of(const Graph& graph);
+
 /// Takes the fingerprint while a program is loaded, without reading anything twice. The exporter names most constants
 /// by the SHA-256 of their bytes; that name stands for them. The others are added as they are read.
 class FingerprintSource final : public ConstantSource {

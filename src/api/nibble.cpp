@@ -4,6 +4,7 @@
 
 #include "api/clock.hpp"
 #include "api/kept_constants.hpp"
+#include "api/kept_tuning.hpp"
 #include "api/load_blob.hpp"
 #include "api/profile_json.hpp"
 #include "api/session.hpp"
@@ -35,13 +36,15 @@ DeviceInfo info_of(std::size_t index, std::size_t number, const DeviceProfile& p
   return info;
 }
 
-/// What loading a file and loading a blob share: plan, compile, upload.
+/// What loading a file and loading a blob share: plan, compile, upload. `path` is that of the file, or empty.
 Status load_graph(const Device& device, Graph graph, MethodSignature signature, ConstantSource& source,
-                  const LoadOptions& options, ModelImpl& model) {
+                  const LoadOptions& options, const std::string& path, ModelImpl& model) {
   const auto& gpu = Internals::of(device)->gpu;
   FingerprintSource marked(graph, source);
+  Options tuned = options;
+  TRY_ASSIGN(tuned.tuning, tuning_of_load(gpu, graph, source, options, path, model.notes));
   gpu::Phase phase(gpu->tracer(), "plan");
-  TRY_ASSIGN(auto plan, Plan::make(std::move(graph), gpu->profile(), options, ops::registry()));
+  TRY_ASSIGN(auto plan, Plan::make(std::move(graph), gpu->profile(), tuned, ops::registry()));
   model.boundary = std::make_shared<const Boundary>(std::move(signature), plan);
   phase.end();
   TRY_ASSIGN(model.resources, gpu::ModelResources::make(gpu, std::move(plan), marked, options.on_progress));
@@ -117,7 +120,7 @@ Result<Model> Model::load(const Device& device, const std::string& path, const L
 
     auto model = gpu::make_kept<ModelImpl>();
     model->constant_methods = std::move(program.constant_methods);
-    TRY(load_graph(device, std::move(program.graph), std::move(program.signature), constants, options, *model));
+    TRY(load_graph(device, std::move(program.graph), std::move(program.signature), constants, options, path, *model));
     model->load_start_ms = start;
     model->load_end_ms = now_ms();
     return Internals::make<Model>(std::move(model));
@@ -127,6 +130,7 @@ Result<Model> Model::load(const Device& device, const std::string& path, const L
 const std::vector<TensorInfo>& Model::inputs() const { return impl_->boundary->signature().inputs; }
 const std::vector<TensorInfo>& Model::outputs() const { return impl_->boundary->signature().outputs; }
 const std::vector<ConstantMethod>& Model::constant_methods() const { return impl_->constant_methods; }
+const std::vector<std::string>& Model::notes() const { return impl_->notes; }
 
 Result<Loaded> load_blob(const Device& device, std::span<const std::byte> blob, const NamedSize& named,
                          const MakeSource& make_source, const LoadOptions& options) {
@@ -140,7 +144,7 @@ Result<Loaded> load_blob(const Device& device, std::span<const std::byte> blob, 
     const auto source = make_source(graph.constants);
     auto model = gpu::make_kept<ModelImpl>();
     auto signature = signature_of(graph);
-    TRY(load_graph(device, std::move(graph), std::move(signature), *source, options, *model));
+    TRY(load_graph(device, std::move(graph), std::move(signature), *source, options, {}, *model));
     TRY_ASSIGN(auto session, SessionImpl::make(model));
     return Loaded{Internals::make<Model>(std::move(model)), Internals::make<Session>(std::move(session))};
   });

@@ -27,6 +27,7 @@ struct ModelImpl {
   std::shared_ptr<const gpu::ModelResources> resources;
   std::shared_ptr<const Boundary> boundary;
   std::vector<ConstantMethod> constant_methods;
+  std::vector<std::string> notes;
   std::unique_ptr<ConstantSource> constants;  ///< what sessions begin with
   Fingerprint fingerprint;
   double load_start_ms = 0;

@@ -98,6 +98,7 @@ Status bench_command(const BenchOptions& options) {
   Progress progress;
   TRY_ASSIGN(const Model model, Model::load(device, options.model, {options, progress.callback()}));
   progress.clear();
+  say_notes(model.notes());
   TRY_ASSIGN(const HostInputs inputs, make_inputs(model, device, options));
   TRY_ASSIGN(Session session, model.session());
   TRY(session.set_inputs(inputs.tensors));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -62,5 +63,16 @@ struct BenchOptions : ModelOptions {
   std::string trace;  ///< file, or empty
 };
 Status bench_command(const BenchOptions& options);
+
+struct TuneCommandOptions : TuneOptions {
+  std::vector<std::string> models;
+  std::string device;
+  std::string engine;
+  bool json = false;
+};
+Status tune_command(const TuneCommandOptions& options);
+
+/// Tells on stderr what there is to say about a load that succeeded.
+void say_notes(std::span<const std::string> notes);
 
 }  // namespace nibble::cli

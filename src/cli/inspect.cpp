@@ -3,6 +3,7 @@
 #include "api/inspect.hpp"
 #include "api/json.hpp"
 #include "api/profile_json.hpp"
+#include "api/tuning_json.hpp"
 #include "cli/commands.hpp"
 #include "cli/table.hpp"
 #include "program/file.hpp"
@@ -150,7 +151,11 @@ Result<InputShape> parse_input_shape(std::string_view text) {
 
 Status inspect_command(const InspectCommandOptions& options) {
   TRY_ASSIGN(const DeviceProfile profile, choose_profile(options));
-  TRY_ASSIGN(const Inspection facts, inspect(options.model, profile, options));
+  InspectOptions tuned = options;
+  auto [rows, word] = usable_tuning(options.tuning, profile);
+  tuned.tuning = std::move(rows);
+  if (!word.empty()) say_notes({&word, 1});
+  TRY_ASSIGN(const Inspection facts, inspect(options.model, profile, tuned));
   if (options.json) {
     print(to_json(facts, {.dispatches = options.plan, .variants = options.variants}) + '\n');
   } else {

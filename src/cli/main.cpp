@@ -32,14 +32,9 @@ int fail_with(const char* sentence) noexcept {
 
 void add_json(CLI::App& command, bool& json) { command.add_flag("--json", json, "Print JSON"); }
 
-/// Gives the two options that name a device.
-std::array<CLI::Option*, 2> add_model(CLI::App& command, ModelOptions& options) {
-  command.add_option("model", options.model, "Program (.pte)")->required();
-  add_json(command, options.json);
-  command.add_option("--int", options.ints, "Value of an integer input; once for each, in order")
-      ->allow_extra_args(false)
-      ->type_name("N");
-  add_option_flags(command, options);
+/// The two options that name a device.
+template <class Options>
+std::array<CLI::Option*, 2> add_device(CLI::App& command, Options& options) {
   auto* engine =
       command.add_option("--engine", options.engine, "WebGPU implementation: dawn or wgpu")->type_name("NAME");
   auto* device = command
@@ -47,6 +42,16 @@ std::array<CLI::Option*, 2> add_model(CLI::App& command, ModelOptions& options) 
                                  "Adapter: index, kind (discrete, integrated, cpu) or part of its name")
                      ->type_name("WHICH");
   return {engine, device};
+}
+
+std::array<CLI::Option*, 2> add_model(CLI::App& command, ModelOptions& options) {
+  command.add_option("model", options.model, "Program (.pte)")->required();
+  add_json(command, options.json);
+  command.add_option("--int", options.ints, "Value of an integer input; once for each, in order")
+      ->allow_extra_args(false)
+      ->type_name("N");
+  add_option_flags(command, options);
+  return add_device(command, options);
 }
 
 void add_shapes(CLI::App& command, ModelOptions& options) {
@@ -77,6 +82,7 @@ struct CommandLine {
   InspectCommandOptions inspect;
   RunOptions run;
   BenchOptions bench;
+  TuneCommandOptions tune;
   std::function<Status()> chosen;
 
   CommandLine() {
@@ -90,6 +96,7 @@ struct CommandLine {
     add_inspect();
     add_run();
     add_bench();
+    add_tune();
     add_ops();
     add_python();
   }
@@ -153,6 +160,19 @@ struct CommandLine {
               "Write what host and GPU do, and when, for chrome://tracing and Perfetto: the load and the calls before "
               "those that are timed");
     command->callback([this] { chosen = [this] { return bench_command(bench); }; });
+  }
+
+  void add_tune() {
+    auto* command = app.add_subcommand("tune", "Measure which kernels are the fastest here, and keep that for later");
+    command->add_option("model", tune.models, "Programs (.pte)")->required();
+    add_json(*command, tune.json);
+    command
+        ->add_option("--output", tune.output,
+                     "File that the tuning is added to, such as model.tuning.json; without it, one in the cache folder")
+        ->type_name("FILE");
+    add_option_flags(*command, tune);
+    add_device(*command, tune);
+    command->callback([this] { chosen = [this] { return tune_command(tune); }; });
   }
 
   void add_ops() {

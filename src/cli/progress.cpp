@@ -17,7 +17,7 @@ constexpr std::chrono::milliseconds kInterval{50};
 
 }  // namespace
 
-Progress::Progress() : is_terminal_(isatty(STDERR_FILENO) == 1) {}
+Progress::Progress(Of what) : what_(what), is_terminal_(isatty(STDERR_FILENO) == 1) {}
 Progress::~Progress() { clear(); }
 
 std::function<void(std::uint64_t, std::uint64_t)> Progress::callback() {
@@ -26,14 +26,15 @@ std::function<void(std::uint64_t, std::uint64_t)> Progress::callback() {
 }
 
 void Progress::update(std::uint64_t done, std::uint64_t total) {
-  if (total < kWorthShowing) return;
+  if (what_ == Of::loading && total < kWorthShowing) return;
   const auto now = std::chrono::steady_clock::now();
   if (is_drawn_ && done < total && now - last_ < kInterval) return;
   last_ = now;
   is_drawn_ = true;
   const auto filled = static_cast<std::size_t>(static_cast<double>(done) / static_cast<double>(total) * kWidth);
-  const std::string bar = fmt::format("\rloading [{:<{}}] {} of {}\x1b[K", std::string(filled, '#'), kWidth,
-                                      format_bytes(done), format_bytes(total));
+  const auto amount = [&](std::uint64_t n) { return what_ == Of::loading ? format_bytes(n) : std::to_string(n); };
+  const std::string bar = fmt::format("\r{} [{:<{}}] {} of {}\x1b[K", what_ == Of::loading ? "loading" : "tuning",
+                                      std::string(filled, '#'), kWidth, amount(done), amount(total));
   std::fputs(bar.c_str(), stderr);
   std::fflush(stderr);
 }

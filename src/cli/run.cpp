@@ -127,6 +127,7 @@ Status run_command(const RunOptions& options) {
   Progress progress;
   TRY_ASSIGN(const Model model, Model::load(device, options.model, {options, progress.callback()}));
   progress.clear();
+  say_notes(model.notes());
   if (!options.outputs.empty() && options.outputs.size() != model.outputs().size()) {
     return fail(ErrorCode::invalid_argument, "the program has {} outputs, but --output was given {} times",
                 model.outputs().size(), options.outputs.size());

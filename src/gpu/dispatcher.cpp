@@ -56,30 +56,49 @@ WGPUBindGroup Dispatcher::bind_group(const Dispatch& dispatch) {
   return groups_.emplace(key, std::move(group)).first->second.get();
 }
 
+ComputePass Dispatcher::begin_pass(WGPUCommandEncoder encoder, const Timer* timer, std::size_t timed) const {
+  WGPUComputePassDescriptor descriptor{};
+  WGPUPassTimestampWrites writes{};
+  if (timer != nullptr) {
+    writes = timer->writes(timed);
+    descriptor.timestampWrites = &writes;
+  }
+  return {device_->engine(), device_->call().CommandEncoderBeginComputePass(encoder, &descriptor)};
+}
+
+void Dispatcher::add(WGPUComputePassEncoder pass, std::size_t i, WGPUComputePipeline& current) const {
+  const Functions& call = device_->call();
+  const Dispatch& dispatch = *bound_[i].dispatch;
+  auto* pipeline = pipelines_[dispatch.pipeline]->handle.get();
+  if (pipeline != current) call.ComputePassEncoderSetPipeline(pass, current = pipeline);
+  const auto params = static_cast<std::uint32_t>(i * kParamsStride);
+  call.ComputePassEncoderSetBindGroup(pass, 0, bound_[i].group, 1, &params);
+  call.ComputePassEncoderDispatchWorkgroups(pass, dispatch.grid[0], dispatch.grid[1], dispatch.grid[2]);
+}
+
 void Dispatcher::encode(WGPUCommandEncoder encoder, std::size_t begin, std::size_t end, const Timer* timer) {
   const Functions& call = device_->call();
   ComputePass pass;
   WGPUComputePipeline current = nullptr;
   for (std::size_t i = begin; i < end; ++i) {
-    const Dispatch& dispatch = *bound_[i].dispatch;
     if (timer != nullptr || !pass) {
-      WGPUComputePassDescriptor descriptor{};
-      WGPUPassTimestampWrites writes{};
-      if (timer != nullptr) {
-        writes = timer->writes(i);
-        descriptor.timestampWrites = &writes;
-      }
-      pass = ComputePass(device_->engine(), call.CommandEncoderBeginComputePass(encoder, &descriptor));
+      pass = begin_pass(encoder, timer, i);
       current = nullptr;
     }
-    auto* pipeline = pipelines_[dispatch.pipeline]->handle.get();
-    if (pipeline != current) call.ComputePassEncoderSetPipeline(pass.get(), current = pipeline);
-    const auto params = static_cast<std::uint32_t>(i * kParamsStride);
-    call.ComputePassEncoderSetBindGroup(pass.get(), 0, bound_[i].group, 1, &params);
-    call.ComputePassEncoderDispatchWorkgroups(pass.get(), dispatch.grid[0], dispatch.grid[1], dispatch.grid[2]);
+    add(pass.get(), i, current);
     if (timer != nullptr || i + 1 == end) call.ComputePassEncoderEnd(pass.get());
   }
   if (timer != nullptr && end == bound_.size()) timer->encode(call, encoder);
+}
+
+void Dispatcher::encode_again(WGPUCommandEncoder encoder, std::uint32_t times, const Timer* timer) {
+  const ComputePass pass = begin_pass(encoder, timer, 0);
+  WGPUComputePipeline current = nullptr;
+  for (std::uint32_t time = 0; time < times; ++time) {
+    for (std::size_t i = 0; i < bound_.size(); ++i) add(pass.get(), i, current);
+  }
+  device_->call().ComputePassEncoderEnd(pass.get());
+  if (timer != nullptr) timer->encode(device_->call(), encoder);
 }
 
 }  // namespace nibble::gpu

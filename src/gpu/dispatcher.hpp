@@ -22,6 +22,8 @@ class Dispatcher {
   void forget() { groups_.clear(); }
   /// The prepared dispatches from `begin` to `end`, in one pass; with a timer, in a pass each.
   void encode(WGPUCommandEncoder encoder, std::size_t begin, std::size_t end, const Timer* timer);
+  /// All of them, `times` times in one pass, which the timer measures as its first dispatch.
+  void encode_again(WGPUCommandEncoder encoder, std::uint32_t times, const Timer* timer);
 
  private:
   struct GroupKey {
@@ -42,6 +44,8 @@ class Dispatcher {
       : device_(&device), pipelines_(pipelines), buffers_(buffers) {}
 
   WGPUBindGroup bind_group(const Dispatch& dispatch);
+  ComputePass begin_pass(WGPUCommandEncoder encoder, const Timer* timer, std::size_t timed) const;
+  void add(WGPUComputePassEncoder pass, std::size_t i, WGPUComputePipeline& current) const;
 
   Device* device_;
   std::span<const std::shared_ptr<const Pipeline>> pipelines_;

@@ -88,6 +88,14 @@ class Executor {
   /// Both, with GPU times; needs timestamp queries.
   Result<std::vector<DispatchTime>> profile(std::span<const HostOutput> outputs);
 
+  // For a tuner, on a plan for all variants.
+  /// Which variant a choice selects from the next set_inputs() on: see Stepper::force().
+  void force(const Choice* choice, std::size_t variant) { stepper_.force(choice, variant); }
+  /// Does what the call would do, `times` times, and gives the microseconds of one: on the GPU if it has timestamps,
+  /// and if the call is one submission, else until the host knows that it is done. Outputs are not read, and the inputs
+  /// stay set.
+  Result<double> measure(std::uint32_t times);
+
  private:
   /// An output that a call reads back, and its place in the readback buffer.
   struct Read {
@@ -128,6 +136,9 @@ class Executor {
   Status read_times();
   Status read_back(std::span<const HostOutput> outputs);
   std::unexpected<Error> cancelled() const;
+  Status settle_writes();
+  Result<double> measure_passes(std::uint32_t times);
+  Result<double> measure_batches(std::uint32_t times);
   void encode_reads(WGPUCommandEncoder encoder);
   Status read_outputs(std::span<const HostOutput> outputs, std::span<const std::byte> bytes);
 

@@ -40,6 +40,23 @@ void Timer::encode(const Functions& call, WGPUCommandEncoder encoder) const {
   call.CommandEncoderCopyBufferToBuffer(encoder, resolved.get(), 0, readback.buffer(), 0, std::uint64_t{queries} * 8);
 }
 
+Result<std::vector<std::uint64_t>> Timer::read(Device& device) {
+  {
+    ErrorScope scope(device, ErrorScope::Catch::validation);
+    readback.request(device, std::uint64_t{queries} * 8);
+    TRY(scope.close("reading timestamps"));
+  }
+  TRY_ASSIGN(const auto bytes, readback.wait(device, 0));
+  std::vector<std::uint64_t> stamps(queries);
+  std::memcpy(stamps.data(), bytes.data(), bytes.size());
+  readback.release(device);
+  return stamps;
+}
+
+double Timer::microseconds(Device& device, std::uint64_t from, std::uint64_t to) {
+  return to > from ? static_cast<double>(to - from) * device.engine().timestamp_period(device.queue()) / 1000 : 0;
+}
+
 Result<std::vector<DispatchTime>> Executor::profile(std::span<const HostOutput> outputs) {
   if (!device_.profile().timestamp_query) {
     return fail(ErrorCode::unsupported, "{} has no timestamp queries, so it cannot tell GPU times",
@@ -62,23 +79,12 @@ Status Executor::make_timer() {
 Status Executor::read_times() {
   auto timer = std::exchange(timer_, nullptr);  // if this fails, the next call makes another
   const Phase phase(device_.tracer(), "read times");
-  {
-    ErrorScope scope(device_, ErrorScope::Catch::validation);
-    timer->readback.request(device_, std::uint64_t{timer->queries} * 8);
-    TRY(scope.close("reading timestamps"));
-  }
-  TRY_ASSIGN(auto bytes, timer->readback.wait(device_, 0));
-  std::vector<std::uint64_t> stamps(timer->queries);
-  std::memcpy(stamps.data(), bytes.data(), bytes.size());
-  timer->readback.release(device_);
-
-  const double period = device_.engine().timestamp_period(device_.queue()) / 1000;
+  TRY_ASSIGN(const auto stamps, timer->read(device_));
   const auto since = [&](std::uint64_t stamp, std::uint64_t start) {
-    return stamp > start ? static_cast<double>(stamp - start) * period : 0;
+    return Timer::microseconds(device_, start, stamp);
   };
-  // Differences are taken of whole numbers, because a double holds no such large time to the nanosecond.
   const std::uint64_t first = *std::ranges::min_element(stamps);
-  const double first_us = static_cast<double>(first) * period;
+  const double first_us = since(first, 0);
   const double last_us = first_us + since(*std::ranges::max_element(stamps), first);
   const double origin = first_us + device_.tracer().offset(first_us, last_us, timer->submitted, timer->done);
   const auto dispatches = stepper_.dispatches();
@@ -90,6 +96,78 @@ Status Executor::read_times() {
   device_.tracer().add_dispatches(times_);
   timer_ = std::move(timer);
   return {};
+}
+
+Result<double> Executor::measure(std::uint32_t times) {
+  TRY(check_ready());
+  if (stepper_.dispatches().empty()) return 0.0;
+  TRY(prepare());
+  TRY(check_process());
+  TRY(settle_writes());
+  fault_unread_ = can_fault_;
+  return stepper_.batches().size() == 1 ? measure_passes(times) : measure_batches(times);
+}
+
+// What was written to buffers is not what is measured.
+Status Executor::settle_writes() {
+  Submission submission = 0;
+  {
+    ErrorScope scope(device_, ErrorScope::Catch::everything);
+    TRY(scope.close("writing what is measured"));  // nothing may be submitted to a lost device
+    submission = device_.submit_writes();
+    TRY(scope.settle("writing what is measured"));
+  }
+  device_.wait(submission);
+  return device_.check();
+}
+
+Result<double> Executor::measure_passes(std::uint32_t times) {
+  std::optional<Timer> timer;
+  if (device_.profile().timestamp_query) TRY(timer.emplace().make(device_, 1));
+  const auto start = StopAfter::Clock::now();
+  Submission submission{};
+  {
+    ErrorScope scope(device_, ErrorScope::Catch::validation);
+    const CommandEncoder encoder = device_.make_encoder();
+    dispatcher_->encode_again(encoder.get(), times, timer ? &*timer : nullptr);
+    const CommandBuffer commands = device_.finish(encoder);
+    TRY(scope.close("encoding what is measured"));
+    submission = device_.submit(commands);
+    TRY(scope.settle("submitting what is measured"));
+  }
+  device_.wait(submission);
+  TRY(device_.check());
+  if (timer) {
+    TRY_ASSIGN(const auto stamps, timer->read(device_));
+    const double taken = Timer::microseconds(device_, stamps[0], stamps[1]);
+    if (taken > 0) return taken / times;
+  }
+  return std::chrono::duration<double, std::micro>(StopAfter::Clock::now() - start).count() / times;
+}
+
+Result<double> Executor::measure_batches(std::uint32_t times) {
+  const auto start = StopAfter::Clock::now();
+  InFlight flight;
+  for (std::uint32_t time = 0; time < times; ++time) {
+    std::size_t begin = 0;
+    for (const auto end : stepper_.batches()) {
+      TRY(flight.make_room(device_));
+      if (is_stop_wanted()) {
+        TRY(flight.drain(device_));
+        return fail(ErrorCode::cancelled, "measuring was cancelled");
+      }
+      ErrorScope scope(device_, ErrorScope::Catch::validation);
+      const CommandEncoder encoder = device_.make_encoder();
+      dispatcher_->encode(encoder.get(), begin, end, nullptr);
+      const CommandBuffer commands = device_.finish(encoder);
+      TRY(scope.close("encoding what is measured"));
+      flight.add(device_.submit(commands));
+      TRY(scope.settle("submitting what is measured"));
+      begin = end;
+    }
+  }
+  TRY(flight.drain(device_));
+  return std::chrono::duration<double, std::micro>(StopAfter::Clock::now() - start).count() / times;
 }
 
 }  // namespace nibble::gpu

@@ -1,17 +1,28 @@
 #include "gpu/stop.hpp"
 
+#include <algorithm>
+
 #include "gpu/process.hpp"
 
 namespace nibble::gpu {
 namespace {
 
 thread_local bool (*stop_check)() = nullptr;
+thread_local StopAfter::Clock::time_point stop_time = StopAfter::Clock::time_point::max();
 
 }  // namespace
 
 void set_stop_check(bool (*check)()) noexcept { stop_check = check; }
 
-bool is_stop_wanted() { return stop_check != nullptr && stop_check(); }
+bool is_asked_to_stop() { return stop_check != nullptr && stop_check(); }
+
+bool is_stop_wanted() {
+  constexpr auto kNever = StopAfter::Clock::time_point::max();
+  return is_asked_to_stop() || (stop_time != kNever && StopAfter::Clock::now() >= stop_time);
+}
+
+StopAfter::StopAfter(Clock::time_point end) : before_(stop_time) { stop_time = std::min(end, before_); }
+StopAfter::~StopAfter() { stop_time = before_; }
 
 Status check_stop_of_load() {
   if (!is_stop_wanted()) return check_process();  // the check may have forked

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 
 #include "graph/status.hpp"
@@ -11,8 +12,25 @@ namespace nibble::gpu {
 /// Asked on the thread that set it, between the submissions of its calls and loads: true means that they shall stop.
 /// Null for none.
 void set_stop_check(bool (*check)()) noexcept;
-/// The answer of this thread's check.
+/// The answer of this thread's check, or that its time is over.
 bool is_stop_wanted();
+/// The answer of the check alone.
+bool is_asked_to_stop();
+
+/// While it lives, what this thread calls and loads shall stop from then on, too. The earliest of several counts.
+class StopAfter {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit StopAfter(Clock::time_point end);
+  StopAfter(const StopAfter&) = delete;
+  StopAfter& operator=(const StopAfter&) = delete;
+  ~StopAfter();
+
+ private:
+  Clock::time_point before_;
+};
+
 /// The error of a load whose thread wants to stop.
 Status check_stop_of_load();
 

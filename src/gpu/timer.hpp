@@ -22,6 +22,10 @@ struct Timer {
   WGPUPassTimestampWrites writes(std::size_t dispatch) const;
   /// After the passes: copies the timestamps to the readback buffer.
   void encode(const Functions& call, WGPUCommandEncoder encoder) const;
+  /// When all is done: the first and the last stamp of each dispatch, in ticks.
+  Result<std::vector<std::uint64_t>> read(Device& device);
+  /// Differences are taken of whole numbers, because a double holds no such large time to the nanosecond.
+  static double microseconds(Device& device, std::uint64_t from, std::uint64_t to);
 };
 
 }  // namespace nibble::gpu

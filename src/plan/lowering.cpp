@@ -80,6 +80,11 @@ Extent Lowering::extent(std::uint64_t now, std::uint64_t most, std::initializer_
   return {now, 0, std::max(now, most)};
 }
 
+Extent Lowering::count(const Out& out) const {
+  const auto most = Size::of(bound(out));
+  return extent(static_cast<std::uint64_t>(out.numel()), most.valid() ? most.unchecked() : When::kAny, {&out});
+}
+
 Result<std::optional<std::int64_t>> Lowering::host_element(const HostInts& tensor, std::int64_t flat) const {
   const auto input = entry(tensor).input;
   if (input < 0) return fail("{} must come straight from a program input", tensor.arg);

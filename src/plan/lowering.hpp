@@ -88,6 +88,8 @@ class Lowering {
   bool is_fixed(const Tensor& tensor) const { return planned_.fixed[tensor.id] != 0; }
   /// A number that depends on these tensors' shapes. If they are fixed, its range is one value.
   Extent extent(std::uint64_t now, std::uint64_t most, std::initializer_list<const Tensor*> tensors) const;
+  /// How many elements a result has.
+  Extent count(const Out& out) const;
   bool varies(std::initializer_list<const Tensor*> tensors) const;
   bool is_alias(const Tensor& a, const Tensor& b) const { return planned_.storage.same(a.id, b.id); }
   /// An element of a program input, if the host has it. At load it has none.

@@ -350,6 +350,13 @@ Result<std::shared_ptr<const Plan>> Plan::make(Graph graph, DeviceProfile profil
   return Planner(std::move(graph), std::move(profile), std::move(preferences), registry, ledger).run(options);
 }
 
+Result<std::shared_ptr<const Plan>> Plan::lower(Graph graph, DeviceProfile profile, Preferences preferences,
+                                                const Options& options, Registry registry) {
+  Ledger ledger(options);
+  TRY(ledger.pay_for(graph));
+  return Planner(std::move(graph), std::move(profile), std::move(preferences), registry, ledger).run(options);
+}
+
 Refusals Plan::refusals(Graph graph, DeviceProfile profile, Options options, Registry registry) {
   Refusals found;
   if (make(graph, profile, options, registry)) return found;

@@ -62,6 +62,9 @@ class Plan {
   /// lays out memory. One error lists all unknown ops.
   static Result<std::shared_ptr<const Plan>> make(Graph graph, DeviceProfile profile, const Options& options,
                                                   Registry registry);
+  /// The last step of make(): of a graph whose passes have run, all nodes with their signatures.
+  static Result<std::shared_ptr<const Plan>> lower(Graph graph, DeviceProfile profile, Preferences preferences,
+                                                   const Options& options, Registry registry);
   /// All reasons why make() fails on a graph: behind an operator that is refused, planning goes on with the shapes that
   /// the program states. Empty if make() succeeds.
   static Refusals refusals(Graph graph, DeviceProfile profile, Options options, Registry registry);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <utility>
 
 #include "plan/batches.hpp"
@@ -21,8 +22,11 @@ class Stepper::Call final : public Sink {
   }
 
   std::size_t choose(const Choice& choice, const Facts& facts) override {
-    const auto variant = plan_.preferences().pick(choice, facts, plan_.profile());
-    step().choices.push_back({&choice, variant});
+    const bool is_forced =
+        stepper_.forced_ == &choice && is_right(choice, stepper_.forced_variant_, facts, plan_.profile());
+    const auto variant =
+        is_forced ? stepper_.forced_variant_ : plan_.preferences().pick(choice, facts, plan_.profile());
+    step().choices.push_back({&choice, variant, facts});
     return variant;
   }
 
@@ -231,6 +235,18 @@ Status Stepper::lower(std::uint32_t node) {
   Call call(*this, node);
   const Planned planned = plan_->planned();
   return Lowering(planned, live_, node, call).run();
+}
+
+void Stepper::force(const Choice* choice, std::size_t variant) {
+  forced_ = choice;
+  forced_variant_ = variant;
+  all_changed_ = true;
+}
+
+std::uint64_t Stepper::work(std::uint32_t node) const {
+  Size sum = 0;
+  for (const auto& dispatch : nodes_[node].dispatches) sum = sum + dispatch.work;
+  return sum.valid() ? sum.unchecked() : std::numeric_limits<std::uint64_t>::max();
 }
 
 Shape Stepper::input_shape(std::size_t input) const { return live_.shapes[plan_->graph().inputs[input]]; }

@@ -38,8 +38,15 @@ class Stepper {
   struct Chosen {
     const Choice* choice = nullptr;
     std::size_t variant = 0;
+    Facts facts{};
   };
   std::span<const Chosen> choices(std::uint32_t node) const { return nodes_[node].choices; }
+  /// From the next update() on, the choice selects this variant wherever it is right; null: none does. The plan must be
+  /// one for all variants, see Preferences::with_all().
+  void force(const Choice* choice, std::size_t variant);
+  /// Of a node in the call that was last planned: about how much it does, see batches.hpp.
+  std::uint64_t work(std::uint32_t node) const;
+  const LiveValues& live() const { return live_; }
 
   Shape input_shape(std::size_t input) const;
   Shape output_shape(std::size_t output) const;
@@ -78,6 +85,8 @@ class Stepper {
   std::vector<std::uint32_t> batches_;
   std::uint64_t version_ = 0;
   bool all_changed_ = true;
+  const Choice* forced_ = nullptr;
+  std::size_t forced_variant_ = 0;
 };
 
 }  // namespace nibble

@@ -1,6 +1,7 @@
 #include "plan/tuning.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace nibble {
 namespace {
@@ -37,13 +38,28 @@ Status take_range(std::span<const WrittenField> fields, std::size_t index, std::
   return {};
 }
 
+Status take_traits(std::span<const WrittenField> fields, std::size_t index, std::optional<std::uint32_t>& to) {
+  const auto* field = find(fields, "traits");
+  if (field == nullptr) return {};
+  const bool is_one = field->kind == WrittenField::Kind::numbers && field->count == 1;
+  if (!is_one || !std::in_range<std::uint32_t>(field->numbers[0])) {
+    return wrong(index, "traits", "is not a number of 32 bits");
+  }
+  to = static_cast<std::uint32_t>(field->numbers[0]);
+  return {};
+}
+
+constexpr std::array<std::string_view, 5> kRead = {"choice", "variant", "rows", "width", "traits"};
+constexpr std::array<std::string_view, 3> kNotes = {"before", "ops", "times"};  ///< what a tuner says beside
+
 /// Without this, a misspelled range would silently mean all sizes.
 Status check_names(std::span<const WrittenField> fields, std::size_t index) {
   for (const auto& field : fields) {
     const auto name = field.name;
-    if (name == "choice" || name == "variant" || name == "rows" || name == "width") continue;
-    return wrong(index, {},
-                 fmt::format("has the unknown field '{}'; the fields are choice, variant, rows and width", name));
+    if (std::ranges::find(kRead, name) != kRead.end() || std::ranges::find(kNotes, name) != kNotes.end()) continue;
+    return wrong(
+        index, {},
+        fmt::format("has the unknown field '{}'; the fields are choice, variant, rows, width and traits", name));
   }
   return {};
 }
@@ -65,6 +81,7 @@ Result<TuningRow> read_choice(std::size_t index, std::optional<std::span<const W
   TRY(take_name(*fields, index, "variant", row.variant));
   TRY(take_range(*fields, index, "rows", row.min_rows, row.max_rows));
   TRY(take_range(*fields, index, "width", row.min_width, row.max_width));
+  TRY(take_traits(*fields, index, row.traits));
   TRY(check_names(*fields, index));
   return row;
 }

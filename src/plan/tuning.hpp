@@ -16,7 +16,7 @@ Result<ForcedVariant> parse_variant(std::string_view text);
 
 /// A field of a choice in a tuning, from JSON or JavaScript. Only the type of its value is known.
 struct WrittenField {
-  enum class Kind : std::uint8_t { text, numbers, other };  ///< numbers: a list of whole numbers from 0 on
+  enum class Kind : std::uint8_t { text, numbers, other };  ///< numbers: a whole number from 0 on, or a list
 
   std::string_view name = {};
   Kind kind = Kind::other;

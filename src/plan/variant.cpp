@@ -38,7 +38,7 @@ Facts now(const Facts& facts) {
   return {.rows = {facts.rows.now}, .width = {facts.width.now}, .traits = facts.traits, .varies = 0};
 }
 
-Answer is_right(const Facts& facts, const Variant& variant, const DeviceProfile& profile) {
+Answer are_right(const Facts& facts, const Variant& variant, const DeviceProfile& profile) {
   const auto& limits = profile.limits;
   if (variant.tile.threads > std::min(limits.max_workgroup_invocations, limits.max_workgroup_size_x)) {
     return Answer::never;
@@ -76,7 +76,20 @@ Result<std::pair<const Choice*, std::size_t>> look_up(std::string_view choice, s
   return std::pair{*found, static_cast<std::size_t>(row - variants.begin())};
 }
 
+When when_of(const TuningRow& row) {
+  When when{.min_rows = row.min_rows, .max_rows = row.max_rows, .min_width = row.min_width, .max_width = row.max_width};
+  if (row.traits) {
+    when.traits = *row.traits;
+    when.none_of = ~*row.traits;
+  }
+  return when;
+}
+
 }  // namespace
+
+bool is_right(const Choice& choice, std::size_t variant, const Facts& facts, const DeviceProfile& profile) {
+  return are_right(now(facts), choice.variants[variant], profile) == Answer::always;
+}
 
 Result<Preferences> Preferences::make(const Options& options, std::span<const Choice* const> known) {
   TRY(check_tuning(options.tuning));
@@ -87,12 +100,15 @@ Result<Preferences> Preferences::make(const Options& options, std::span<const Ch
   }
   for (const auto& row : options.tuning) {
     TRY_ASSIGN(const auto found, look_up(row.choice, row.variant, known));
-    made.preferences_.push_back(
-        {found.first,
-         found.second,
-         {.min_rows = row.min_rows, .max_rows = row.max_rows, .min_width = row.min_width, .max_width = row.max_width}});
+    made.preferences_.push_back({found.first, found.second, when_of(row)});
   }
   return made;
+}
+
+Preferences Preferences::with_all() const {
+  Preferences all = *this;
+  all.all_ = true;
+  return all;
 }
 
 /// Calls `f(variant, when)` in the order of preference, until it returns true.
@@ -113,7 +129,7 @@ std::size_t Preferences::pick(const Choice& choice, const Facts& facts, const De
   std::size_t picked = choice.variants.size() - 1;
   const Facts exact = now(facts);
   for_each(choice, [&](std::size_t v, const When& when) {
-    if (is_right(exact, choice.variants[v], profile) != Answer::always) return false;
+    if (are_right(exact, choice.variants[v], profile) != Answer::always) return false;
     if (meets(exact, when, profile) != Answer::always) return false;
     picked = v;
     return true;
@@ -126,11 +142,11 @@ std::vector<std::size_t> Preferences::possible(const Choice& choice, const Facts
   std::vector<std::size_t> all;
   bool is_certain = false;
   for_each(choice, [&](std::size_t v, const When& when) {
-    const auto answer = both(is_right(facts, choice.variants[v], profile), meets(facts, when, profile));
+    const auto answer = both(are_right(facts, choice.variants[v], profile), meets(facts, when, profile));
     if (answer == Answer::never) return false;
     if (std::ranges::find(all, v) == all.end()) all.push_back(v);
-    is_certain = answer == Answer::always;
-    return is_certain;
+    is_certain = is_certain || answer == Answer::always;
+    return is_certain && !all_;
   });
   const std::size_t last = choice.variants.size() - 1;
   if (!is_certain && std::ranges::find(all, last) == all.end()) all.push_back(last);

@@ -84,16 +84,21 @@ struct Choice {
   std::span<const Variant> variants;
 };
 
+/// Whether a variant's results are right in this call.
+bool is_right(const Choice& choice, std::size_t variant, const Facts& facts, const DeviceProfile& profile);
+
 /// Forced and tuned variants, which go before the table's own order.
 class Preferences {
  public:
   Preferences() = default;
   /// From the options. An unknown name is an error that lists the known ones.
   static Result<Preferences> make(const Options& options, std::span<const Choice* const> known);
+  /// The same, but calls may also be told to take any other variant that is right (Stepper::force()).
+  Preferences with_all() const;
 
   /// The variant for a call: the first that is right here, of the forced ones, the tuned ones, and the table's.
   std::size_t pick(const Choice& choice, const Facts& facts, const DeviceProfile& profile) const;
-  /// All variants that pick() may give for any numbers and traits in the ranges of `facts`. At least one.
+  /// All variants that calls may select for any numbers and traits in the ranges of `facts`. At least one.
   std::vector<std::size_t> possible(const Choice& choice, const Facts& facts, const DeviceProfile& profile) const;
 
  private:
@@ -107,6 +112,7 @@ class Preferences {
   void for_each(const Choice& choice, F&& f) const;
 
   std::vector<Preference> preferences_;
+  bool all_ = false;
 };
 
 }  // namespace nibble

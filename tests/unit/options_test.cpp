@@ -144,6 +144,8 @@ TEST(Options, every_one_comes_from_c) {
                                   .without_passes = "views,gate_up",
                                   .variants = "product=tile,,attention=row,",
                                   .tuning = kTuning,
+                                  .tune = 1,
+                                  .tune_ms = 1ULL << 40,
                                   .max_device_bytes = 1ULL << 40,
                                   .max_host_bytes = 1ULL << 40,
                                   .max_nodes = 1ULL << 40,
@@ -247,7 +249,7 @@ TEST(Options, a_broken_tuning_is_told_by_row_and_field) {
          "choices[1].width of the tuning is not two whole numbers from 0 on");
   }
   says(R"({"choice": "a", "variant": "b", "row": [1, 2]})",
-       "choices[1] of the tuning has the unknown field 'row'; the fields are choice, variant, rows and width");
+       "choices[1] of the tuning has the unknown field 'row'; the fields are choice, variant, rows, width and traits");
   for (std::string_view text : {"", "[]", "{\"choices\": [", "null"}) {
     EXPECT_TRUE(fails_with(tuning_from_json(text), "the tuning is not a JSON object"));
   }

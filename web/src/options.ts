@@ -51,8 +51,8 @@ function choiceOf(given: unknown): wire.TuningChoice {
 function fieldOf([name, value]: [string, unknown]): wire.TuningField {
   const field = { name, kind: "other" as const, text: "", count: 0, numbers: [0, 0] };
   if (isText(value)) return { ...field, kind: "text", text: value };
-  const numbers = listOf(value);
-  if (!numbers?.every(isSize)) return field;
+  const numbers = listOf(value) ?? [value];
+  if (!numbers.every(isSize)) return field;
   return { ...field, kind: "numbers", count: numbers.length, numbers: numbers.concat(0, 0).slice(0, 2) };
 }
 

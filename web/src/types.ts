@@ -219,6 +219,8 @@ export interface TuningChoice {
   /** The smallest and the largest size. */
   rows?: readonly [number, number];
   width?: readonly [number, number];
+  /** What else the choice depends on, as a tuner writes it; whatever it is if this is missing. */
+  traits?: number;
 }
 
 export interface LoadOptions extends Names, Options {

@@ -34,7 +34,7 @@ Status convolve_channels(Lowering& op, const Tensor& input, const Tensor& weight
   const auto& [y, x] = f.axes;
   const auto width = x.result();
   const bool is_whole = width % 4 == 0;
-  Facts facts;
+  Facts facts{.rows = op.count(out)};
   facts.trait(kSharedWords, out.dtype == DType::f16 && !is_whole, out.dtype == DType::f16 && op.varies({&input}));
   const Shader* const slide = slide_of(f);
   facts.trait(kSlides, slide != nullptr, false);

@@ -123,7 +123,7 @@ Status convolve_bytes(Lowering& op, const Tensor& x, const Number& in_scale, con
                                       .inverse = static_cast<float>(1 / scale.value),
                                       .result_zero = static_cast<float>(zero.value)};
   const bool has_rows = !sees_one_channel && f.channels >= (groups == 1 ? 2 : 4);
-  const auto& v = op.choose(kConvolveBytes, Facts{}.trait(kRows, has_rows, false));
+  const auto& v = op.choose(kConvolveBytes, Facts{.rows = op.count(out)}.trait(kRows, has_rows, false));
   if (v.shader == &wgsl::product_i8) return multiply_pixels(op, x, weights, scales, bias, f, v, numbers, out);
   TRY(check_rounds(op, f.axes[0].kernel + f.taps() + depth));
   const auto tap = [](const Axis& a) { return a.is_transposed ? -a.dilation : a.dilation; };

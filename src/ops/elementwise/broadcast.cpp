@@ -45,7 +45,7 @@ Reading choose_reading(Lowering& op, std::span<const Tensor* const> operands, co
     is_whole = is_whole && t->numel() == out.numel();
     is_repeated = is_repeated || op.bound(*t).numel() != op.bound(out).numel();
   }
-  const auto& variant = op.choose(kBroadcast, Facts{}
+  const auto& variant = op.choose(kBroadcast, Facts{.rows = op.count(out)}
                                                   .trait(kWhole, is_whole, !all_fixed && !is_one_tensor)
                                                   .trait(kQuads, in_quads || has_quads, !all_fixed && !has_quads)
                                                   .trait(kRepeated, is_repeated, false));

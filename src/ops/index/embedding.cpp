@@ -69,7 +69,7 @@ Status look_up_q4(Lowering& op, const Table& weight, const Table& scales, const 
   TRY(set_shape(op, ids, table, out));
   const auto are_whole = [&](std::int64_t count) { return table[1] % count == 0 && group_size % count == 0; };
   const bool varies = op.varies({&weight});
-  Facts facts;
+  Facts facts{.rows = op.count(out)};
   if (!zeros) facts.trait(kWords, are_whole(8), varies).trait(kWords4, are_whole(32), varies);
   const auto& variant = op.choose(kUnpackChoice, facts);
   const std::uint32_t words = variant.tile.columns;

@@ -125,8 +125,8 @@ Status move(Lowering& op, const Tensor& self, Out& out, Walk walk, bool may_turn
   TRY(op.set_shape(out, walk.shape));
   walk.merge();
   const auto run = may_turn && out.numel() != 0 ? walk.source_run() : std::nullopt;
-  const auto& variant =
-      op.choose(kMoveChoice, Facts{}.trait(kTurned, run.has_value(), may_turn && op.varies({&self, &out})));
+  const auto& variant = op.choose(
+      kMoveChoice, Facts{.rows = op.count(out)}.trait(kTurned, run.has_value(), may_turn && op.varies({&self, &out})));
   const auto params =
       &variant == kMoves ? transposed_params(walk, run.value_or(0)) : walk_params(op, walk, walk.is_whole_vectors());
   return op.dispatch({.shader = *variant.shader,

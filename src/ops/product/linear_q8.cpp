@@ -91,7 +91,9 @@ Status multiply_bytes(Lowering& op, const Tensor& x, const Number& in_scale, con
                                .result_zero = static_cast<float>(finish.zero)};
   TRY_ASSIGN(params.weight_pitch, narrow(op, Size::from_signed(weight.shape[1]), weight.arg));
   // 255 * 128 * depth is below 2^31.
-  const auto& v = op.choose(kProductI8, Facts{.rows = p.rows, .width = {}}.trait(kDeepI8, depth > 65536, false));
+  const auto& v = op.choose(
+      kProductI8, Facts{.rows = p.rows, .width = {width, p.varies ? 0 : width, p.varies ? When::kAny : width}}.trait(
+                      kDeepI8, depth > 65536, false));
   const auto& dots = choose_dots(op);
   const bool in_vectors = depth % 16 == 0 && params.weight_pitch % 16 == 0 && !p.varies;
   const auto elem = in_vectors ? Elem::words4 : Elem::words;

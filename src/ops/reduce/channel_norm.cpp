@@ -85,7 +85,7 @@ Status group_norm(Lowering& op, const Float<Tensor>& input, const std::optional<
   };
   auto lines = lines_of(op, input, grouped(input.shape), grouped(op.bound(input)), {false, false, true});
   lines.params.scalar = static_cast<float>(eps.value);
-  TRY(fold(op, input, lines, kMoments, op.choose(kFold, {}).tile));
+  TRY(fold(op, input, lines, kMoments));
   TRY(merge_parts(op, lines.params, kMoments));
   if (outs.has(0)) {
     Kernel kernel{.shader = wgsl::channel_norm,

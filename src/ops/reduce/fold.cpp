@@ -111,6 +111,10 @@ Status fold(Lowering& op, const Tensor& self, Lines& lines, const Fold& f, const
   return op.dispatch(kernel);
 }
 
+Status fold(Lowering& op, const Tensor& self, Lines& lines, const Fold& f) {
+  return fold(op, self, lines, f, op.choose(kFold, {.rows = lines.count, .width = lines.width}).tile);
+}
+
 Status merge_parts(Lowering& op, wgsl::FoldParams& params, const Fold& f) {
   params.merged = 1;
   return op.dispatch(

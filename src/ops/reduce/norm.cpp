@@ -90,8 +90,7 @@ Status native_layer_norm(Lowering& op, const Float<Tensor>& input, const LiveInt
                     .bias = bias,
                     .keeps_states = outs.has(1) || outs.has(2)};
   // Where nobody reads the norm itself, only the lines are folded.
-  TRY(outs.has(0) ? rows(op, norm, input, lines, outs[0])
-                  : fold(op, input, lines, kMoments, op.choose(kFold, {}).tile));
+  TRY(outs.has(0) ? rows(op, norm, input, lines, outs[0]) : fold(op, input, lines, kMoments));
   if (outs.has(1)) TRY(finish_lines(op, lines.params, kMoments, outs[1], wgsl::finish_mean));
   if (outs.has(2)) TRY(finish_lines(op, lines.params, kMoments, outs[2], wgsl::finish_rstd));
   return {};

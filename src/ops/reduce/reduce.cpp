@@ -46,7 +46,7 @@ Result<Lines> reduced(Lowering& op, const Tensor& self, const DimSet& is_folded,
 }
 
 Status reduce(Lowering& op, const Tensor& self, Lines& lines, const Out& out, const Fold& f, const Shader& finish) {
-  TRY(fold(op, self, lines, f, op.choose(kFold, {}).tile));
+  TRY(fold(op, self, lines, f));
   return finish_lines(op, lines.params, f, out, finish);
 }
 

@@ -18,7 +18,7 @@ Status fused_ce(Lowering& op, const Float<Tensor>& logits, const Tensor& labels,
   if (outs.size() != 2) return op.fail("out must hold two tensors, but it holds {}", outs.size());
   auto lines = lines_of(op, logits, {false, true});
   Fold exponentials{.shader = &wgsl::fold_exponentials, .lanes = 2};
-  TRY(fold(op, logits, lines, exponentials, op.choose(kFold, {}).tile));
+  TRY(fold(op, logits, lines, exponentials));
   TRY(merge_parts(op, lines.params, exponentials));
   const wgsl::CrossEntropyParams params{.rows = lines.params.lines,
                                         .width = lines.params.width,

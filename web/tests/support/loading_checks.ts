@@ -112,7 +112,7 @@ export const loadingChecks: Record<string, Check> = {
       for (const width of [5, "5", [], [1], [1, 2, 3], [-1, 2], [1, 2.5], [1, "2"], [1, 2n], [1, NaN], null]) {
         await says({ ...good, width }, "choices[1].width of the tuning is not two whole numbers from 0 on");
       }
-      const fields = "the fields are choice, variant, rows and width";
+      const fields = "the fields are choice, variant, rows, width and traits";
       await says({ ...good, row: [1, 2] }, `choices[1] of the tuning has the unknown field 'row'; ${fields}`);
       const tuning = {
         device: "any",

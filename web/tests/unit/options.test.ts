@@ -13,10 +13,13 @@ import { root } from "../support/places.js";
 interface Described {
   name: string;
   text: string;
+  native?: boolean;
 }
 const described = (
   JSON.parse(readFileSync(join(root, "src", "options.json"), "utf8")) as { options: Described[] }
-).options.map(({ name, text }) => ({ name: name.replace(/_(\w)/g, (_, c: string) => c.toUpperCase()), text }));
+).options
+  .filter((option) => !option.native)
+  .map(({ name, text }) => ({ name: name.replace(/_(\w)/g, (_, c: string) => c.toUpperCase()), text }));
 
 const given: Required<Options> = {
   method: "encode",

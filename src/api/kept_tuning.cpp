@@ -1,0 +1,133 @@
+#include "api/kept_tuning.hpp"
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+
+#include "api/fingerprint.hpp"
+#include "api/new_file.hpp"
+#include "ops/registry.hpp"
+#include "program/file.hpp"
+
+namespace nibble {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kGpuMs = 1500;
+constexpr std::uint64_t kCpuMs = 15000;
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
+
+fs::path cache_folder() {
+  if (const auto own = variable("NIBBLE_CACHE"); !own.empty()) return own;
+  if (const fs::path general = variable("XDG_CACHE_HOME"); general.is_absolute()) return general / "nibble";
+  const fs::path home = variable("HOME");
+  return home.is_absolute() ? home / ".cache" / "nibble" : fs::path();
+}
+
+enum class Wish : std::uint8_t { nothing, what_is_kept, measured };
+
+/// $NIBBLE_TUNE: 1 to measure what was not, 0 to use nothing that is kept.
+Result<Wish> wish_of(const Options& options) {
+  const auto said = variable("NIBBLE_TUNE");
+  if (said != "" && said != "0" && said != "1") {
+    return fail(ErrorCode::invalid_argument, "$NIBBLE_TUNE is '{}', but it must be 0 or 1", said);
+  }
+  if (options.tune || said == "1") return Wish::measured;
+  return said == "0" ? Wish::nothing : Wish::what_is_kept;
+}
+
+/// The rows of a kept file for a device. Nobody asked for it, so what is wrong with it is only said.
+std::vector<TuningRow> read_kept(const std::string& path, const DeviceProfile& profile,
+                                 std::vector<std::string>& notes) {
+  std::error_code error;
+  if (path.empty() || !fs::exists(path, error)) return {};
+  auto text = read_text(path);
+  if (!text) {
+    notes.push_back(text.error().message);
+    return {};
+  }
+  auto rows = tuning_from_json(*text);
+  auto known = rows ? Preferences::make({.tuning = *rows}, all_choices(ops::registry()))
+                    : Result<Preferences>(std::unexpected(rows.error()));
+  auto usable = rows ? usable_tuning(std::move(*rows), profile) : UsableTuning{};
+  // Names that this version does not have are those of another version.
+  if (usable.word.empty() && !known) usable = {{}, known.error().message};
+  if (!usable.word.empty()) notes.push_back(fmt::format("{}: {}", path, usable.word));
+  return std::move(usable.rows);
+}
+
+}  // namespace
+
+std::string tuning_beside(const std::string& program) {
+  const std::string_view stem(program);
+  return fmt::format("{}.tuning.json", stem.ends_with(".pte") ? stem.substr(0, stem.size() - 4) : stem);
+}
+
+std::string kept_tuning_path(const Graph& graph) {
+  const auto folder = cache_folder();
+  return folder.empty() ? "" : (folder / "tunings" / fmt::format("{:016x}.json", structure_of(graph))).string();
+}
+
+Status keep_tuning(const std::string& path, Json tuning) {
+  std::error_code error;
+  if (const auto folder = fs::path(path).parent_path(); !folder.empty()) fs::create_directories(folder, error);
+  std::string before;
+  if (fs::exists(path, error)) {
+    TRY_ASSIGN(before, read_text(path));
+  }
+  auto merged = merge_tuning(before, std::move(tuning));
+  if (!merged) return fail(merged.error().code, "{}: {}", path, merged.error().message);
+  TRY_ASSIGN(auto file, NewFile::create(path));
+  TRY(file.write(std::as_bytes(std::span(*merged))));
+  return file.finish();
+}
+
+Json to_json(const gpu::Tuned& tuned, const DeviceProfile& profile) {
+  Json json = to_json(std::span(tuned.rows), tuned_on(profile));
+  json["milliseconds"] = std::round(tuned.milliseconds);
+  json["cases"] = tuned.cases;
+  json["measured"] = tuned.measured;
+  json["refused"] = tuned.refused;
+  return json;
+}
+
+Result<gpu::Tuned> measure_tuning(const std::shared_ptr<gpu::Device>& device, const Graph& graph,
+                                  ConstantSource& source, const Options& options, const gpu::Progress& progress) {
+  const auto registry = ops::registry();
+  TRY_ASSIGN(const auto plan, Plan::make(graph, device->profile(), options, registry));
+  const auto usual = device->profile().kind == AdapterKind::cpu ? kCpuMs : kGpuMs;
+  return gpu::tune(device, plan, options, registry, source, options.tune_ms != 0 ? options.tune_ms : usual, progress);
+}
+
+Result<std::vector<TuningRow>> tuning_of_load(const std::shared_ptr<gpu::Device>& device, const Graph& graph,
+                                              ConstantSource& source, const Options& options,
+                                              const std::string& program, std::vector<std::string>& notes) {
+  const auto& profile = device->profile();
+  TRY_ASSIGN(const auto wish, wish_of(options));
+  auto given = usable_tuning(options.tuning, profile);
+  if (!given.word.empty()) notes.push_back(given.word);
+  if (!given.rows.empty() || wish == Wish::nothing) return std::move(given.rows);
+  const auto kept = kept_tuning_path(graph);
+  for (const auto& path : {program.empty() ? program : tuning_beside(program), kept}) {
+    if (auto rows = read_kept(path, profile, notes); !rows.empty()) return rows;
+  }
+  if (wish != Wish::measured) return std::vector<TuningRow>{};
+
+  TRY_ASSIGN(auto tuned, measure_tuning(device, graph, source, options, nullptr));
+  TRY(gpu::check_stop_of_load());
+  notes.insert(notes.end(), tuned.refused.begin(), tuned.refused.end());
+  // A program runs as well where nothing can be kept.
+  if (auto status = kept.empty() ? Status{} : keep_tuning(kept, to_json(tuned, profile)); !status) {
+    notes.push_back(status.error().message);
+  }
+  std::vector<TuningRow> rows;
+  for (auto& row : tuned.rows) rows.push_back(std::move(row.row));
+  return rows;
+}
+
+}  // namespace nibble

@@ -1,0 +1,161 @@
+#include "plan/tuning_cases.hpp"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "plan/alone.hpp"
+
+namespace nibble {
+namespace {
+
+/// Dimensions of inputs that have one size in every call, as far as can be told.
+struct FreeSize {
+  std::int64_t bound = 0;
+  std::vector<std::pair<std::size_t, std::size_t>> places;  ///< input and dimension
+};
+
+/// Plans calls of other sizes, to see which of them the program takes.
+class Trial {
+ public:
+  explicit Trial(const std::shared_ptr<const Plan>& plan) : plan_(*plan), stepper_(plan) {
+    for (const auto& input : plan_.layout().inputs) largest_.push_back(input.bound);
+  }
+
+  /// The dimensions that may be smaller. The file says only of whole inputs that some are. Those of one bound are one
+  /// size, unless the program does not take that.
+  std::vector<FreeSize> free_sizes() {
+    std::map<std::int64_t, FreeSize, std::greater<>> by_bound;
+    for (std::size_t i = 0; i < largest_.size(); ++i) {
+      const auto* tensor = plan_.graph().tensor(plan_.graph().inputs[i]);
+      for (std::size_t d = 0; tensor != nullptr && !tensor->fixed && d < largest_[i].rank(); ++d) {
+        if (largest_[i][d] < 2) continue;
+        by_bound[largest_[i][d]].bound = largest_[i][d];
+        by_bound[largest_[i][d]].places.emplace_back(i, d);
+      }
+    }
+    std::vector<FreeSize> found;
+    for (const auto& [bound, size] : by_bound) {
+      if (takes({size}, {bound / 2})) {
+        found.push_back(size);
+        continue;
+      }
+      if (size.places.size() > kMostPlaces) continue;
+      for (const auto& place : size.places) {
+        const FreeSize single{bound, {place}};
+        if (takes({single}, {bound / 2})) found.push_back(single);
+      }
+    }
+    return found;
+  }
+
+  /// Whether the program takes a call of these sizes; then the stepper has it. An integer of the caller is mostly a
+  /// position, so the middle of what is usual comes first.
+  bool takes(const std::vector<FreeSize>& sizes, const std::vector<std::int64_t>& values) {
+    std::vector<Shape> shapes = largest_;
+    for (std::size_t s = 0; s < sizes.size(); ++s) {
+      for (const auto& [input, dim] : sizes[s].places) shapes[input][dim] = values[s];
+    }
+    return std::ranges::any_of(kIntegers, [&](std::int32_t integer) { return takes(shapes, integer); });
+  }
+
+  const Stepper& stepper() const { return stepper_; }
+  TuningCases::Call call() const { return {stepper_.live(), integer_}; }
+
+ private:
+  static constexpr std::size_t kMostPlaces = 8;
+  static constexpr std::array<std::int32_t, 4> kIntegers{128, 16, 1, 0};
+
+  bool takes(const std::vector<Shape>& shapes, std::int32_t integer) {
+    integer_ = integer;
+    data_.resize(shapes.size());
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      const auto& input = plan_.layout().inputs[i];
+      if (input.is_symint ? !stepper_.set_int(i, integer) : !stepper_.set_shape(i, shapes[i])) return false;
+      if (!input.host_read) continue;
+      data_[i].assign(static_cast<std::size_t>(shapes[i].numel()), integer);
+      stepper_.set_host_data(i, data_[i]);
+    }
+    return stepper_.update().has_value();
+  }
+
+  const Plan& plan_;
+  Stepper stepper_;
+  std::vector<Shape> largest_;
+  std::vector<std::vector<std::int32_t>> data_;
+  std::int32_t integer_ = 0;
+};
+
+/// Of all nodes in the call that a stepper has.
+void add_cases(const Stepper& stepper, std::size_t call, std::vector<TuningCase>& to) {
+  const Plan& plan = stepper.plan();
+  std::unordered_map<std::string, std::pair<std::size_t, std::size_t>> known;  // the cases of a node
+  for (std::uint32_t n = 0; n < plan.graph().nodes.size(); ++n) {
+    const auto work = stepper.work(n);
+    if (plan.storage().at_load[n] != 0 || work == 0 || stepper.choices(n).empty()) continue;
+    const auto begin = to.size();
+    const auto [found, is_new] = known.try_emplace(likeness(plan, n, stepper.live()), begin, begin);
+    if (!is_new) {
+      for (auto i = found->second.first; i < found->second.second; ++i) ++to[i].alike;
+      continue;
+    }
+    for (const auto& [choice, selected, facts] : stepper.choices(n)) {
+      const TuningPoint point{choice, facts.traits, facts.rows.now, facts.width.now};
+      const auto is_same = [&](const TuningCase& one) { return one.node == n && one.point == point; };
+      if (std::any_of(to.begin() + static_cast<std::ptrdiff_t>(begin), to.end(), is_same)) continue;
+      TuningCase one{.point = point, .variants = {selected}, .node = n, .call = call, .work = work};
+      for (std::size_t v = 0; v < choice->variants.size(); ++v) {
+        if (v != selected && is_right(*choice, v, facts, plan.profile())) one.variants.push_back(v);
+      }
+      if (one.variants.size() > 1) to.push_back(std::move(one));
+    }
+    found->second.second = to.size();
+  }
+}
+
+/// The most important nodes first.
+void sort_cases(std::vector<TuningCase>& cases) {
+  std::map<std::uint32_t, double> work;
+  for (const auto& one : cases) work[one.node] += static_cast<double>(one.work) * static_cast<double>(one.alike);
+  std::ranges::stable_sort(cases, [&](const TuningCase& a, const TuningCase& b) {
+    if (a.node == b.node) return a.call < b.call;
+    return work[a.node] != work[b.node] ? work[a.node] > work[b.node] : a.node < b.node;
+  });
+}
+
+}  // namespace
+
+std::vector<std::vector<std::int64_t>> size_ladder(std::span<const std::int64_t> bounds) {
+  Size most = 1;
+  for (const auto bound : bounds) most = most * Size::from_signed(bound);
+  const std::uint64_t end = most.valid() ? most.unchecked() : std::numeric_limits<std::uint64_t>::max();
+  std::vector<std::vector<std::int64_t>> ladder;
+  for (std::uint64_t target = 1;; target *= target == 1 || target == 2 ? 2 : 4) {
+    std::vector<std::int64_t> sizes;
+    std::uint64_t left = std::min(target, end);
+    for (const auto bound : bounds) {
+      sizes.push_back(static_cast<std::int64_t>(std::clamp<std::uint64_t>(left, 1, static_cast<std::uint64_t>(bound))));
+      left = Size(left).div_up(static_cast<std::uint64_t>(sizes.back())).unchecked();
+    }
+    if (ladder.empty() || ladder.back() != sizes) ladder.push_back(std::move(sizes));
+    if (target >= end || target > (std::uint64_t{1} << 60)) break;
+  }
+  return ladder;
+}
+
+TuningCases find_cases(const std::shared_ptr<const Plan>& plan) {
+  Trial trial(plan);
+  const auto sizes = trial.free_sizes();
+  std::vector<std::int64_t> bounds;
+  for (const auto& size : sizes) bounds.push_back(size.bound);
+  TuningCases found;
+  for (const auto& values : size_ladder(bounds)) {
+    if (!trial.takes(sizes, values)) continue;
+    add_cases(trial.stepper(), found.calls.size(), found.cases);
+    found.calls.push_back(trial.call());
+  }
+  sort_cases(found.cases);
+  return found;
+}
+
+}  // namespace nibble

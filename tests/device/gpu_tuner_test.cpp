@@ -1,0 +1,285 @@
+// The tuner on the device: what it measures, what it refuses, and how it ends.
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "api/kept_tuning.hpp"
+#include "gpu/tuner.hpp"
+#include "gpu_fixture.hpp"
+#include "ops/registry.hpp"
+#include "stop_checks.hpp"
+#include "support/graph_builder.hpp"
+#include "support/pte_builder.hpp"
+
+namespace nibble::test {
+namespace {
+
+constexpr std::uint64_t kLong = 600000;  // milliseconds: nothing here takes that long
+
+// An op with variants that double their input: by a short kernel, by one that goes round a long loop, and by one that
+// gives something else.
+constexpr Shader kShort{.name = "test_short", .body = R"(
+struct Params { first_group: u32, count: u32 }
+@group(0) @binding(0) var<uniform> params: Params;
+@compute @workgroup_size(WG)
+fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
+  let i = thread_index(id, groups);
+  if (i < params.count) { store4_result(i, 2.0 * load4_source(i)); }
+}
+)"};
+constexpr Shader kLoop{.name = "test_loop", .body = R"(
+struct Params { first_group: u32, count: u32 }
+@group(0) @binding(0) var<uniform> params: Params;
+@compute @workgroup_size(WG)
+fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
+  let i = thread_index(id, groups);
+  if (i >= params.count) { return; }
+  let x = load4_source(i);
+  var sum = x;
+  for (var k = 0u; k < 2000u; k++) { sum = sum * 0.5 + x * 0.5 * sin(1.5707964 + 0.0 * sum); }
+  store4_result(i, x + sum);
+}
+)"};
+constexpr Shader kOther{.name = "test_other", .body = R"(
+struct Params { first_group: u32, count: u32 }
+@group(0) @binding(0) var<uniform> params: Params;
+@compute @workgroup_size(WG)
+fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
+  let i = thread_index(id, groups);
+  if (i < params.count) { store4_result(i, 3.0 * load4_source(i)); }
+}
+)"};
+constexpr Variant kVariants[] = {
+    Variant("loop", {}, {}, {}, &kLoop, "the table is wrong"),
+    Variant("other", {}, {}, {}, &kOther, "it is fast, and wrong"),
+    Variant("short", {}, {}, {}, &kShort, "the fastest that is right"),
+};
+constexpr Choice kDoubling{"doubling", kVariants};
+
+Status doubled(Lowering& op, const Tensor& self, Out& out) {
+  TRY(op.set_shape(out, self.shape));
+  const auto& variant = op.choose(kDoubling, {.rows = op.count(out)});
+  const auto quads = static_cast<std::uint32_t>((self.numel() + 3) / 4);
+  return op.dispatch({.shader = *variant.shader,
+                      .bind = {op.read("source", self), op.write("result", out)},
+                      .params = quads,
+                      .threads = quads});
+}
+
+constexpr Op kOps[] = {op<doubled>("test.doubled", "self -> out")};
+const Family kFamily{"test", kOps, {&kDoubling}};
+
+struct NoConstants final : ConstantSource {
+  Status read(std::uint32_t, std::uint64_t, std::span<std::byte>) override {
+    return fail(ErrorCode::io, "there are none");
+  }
+};
+
+class TunerTest : public GpuTest {
+ protected:
+  /// The plan of doubled(x), x [most] or smaller, by `count` nodes.
+  std::shared_ptr<const Plan> doubling(std::int64_t most, int count = 1) {
+    GraphBuilder b;
+    auto x = b.input(b.tensor(DType::f32, {most}));
+    for (int i = 0; i < count; ++i) {
+      const auto next = b.tensor(DType::f32, {most});
+      b.op("test.doubled", {x, next});
+      x = next;
+    }
+    b.output(x);
+    auto plan = Plan::make(b.graph, gpu()->profile(), {}, {&kFamily, 1});
+    EXPECT_TRUE(succeeds(plan));
+    return *plan;
+  }
+  Result<gpu::Tuned> tune(const std::shared_ptr<const Plan>& plan, std::uint64_t ms = kLong,
+                          const gpu::Progress& progress = nullptr) {
+    NoConstants none;
+    return gpu::tune(gpu(), plan, {}, {&kFamily, 1}, none, ms, progress);
+  }
+  const std::shared_ptr<gpu::Device>& gpu() { return Internals::of(device)->gpu; }
+};
+
+TEST_F(TunerTest, finds_the_fast_variant_and_refuses_the_wrong_one) {
+  const auto tuned = tune(doubling(4096, 2));
+  ASSERT_TRUE(succeeds(tuned));
+  EXPECT_EQ(tuned->cases, 8U) << "1, 2, 4, 16, 64, 256, 1024, 4096 elements, of two nodes that are alike";
+  EXPECT_EQ(tuned->measured, tuned->cases);
+  ASSERT_EQ(tuned->refused.size(), 1U);
+  EXPECT_EQ(tuned->refused[0], "test.doubled: doubling=other: its results differ from those of loop");
+  const auto largest =
+      std::ranges::find(tuned->rows, std::uint64_t{4096}, [](const TunedRow& r) { return r.row.min_rows; });
+  ASSERT_NE(largest, tuned->rows.end());
+  EXPECT_EQ(largest->row.variant, "short");
+  EXPECT_EQ(largest->before, "loop");
+  for (const auto& row : tuned->rows) {
+    EXPECT_NE(row.row.variant, "other");
+    EXPECT_EQ(std::ranges::find(row.times, "other", &std::pair<std::string, double>::first), row.times.end());
+  }
+}
+
+TEST_F(TunerTest, tells_how_far_it_is) {
+  std::vector<std::uint64_t> seen;
+  const auto tuned = tune(doubling(64), kLong, [&](std::uint64_t done, std::uint64_t total) {
+    EXPECT_LE(done, total);
+    seen.push_back(done);
+  });
+  ASSERT_TRUE(succeeds(tuned));
+  EXPECT_EQ(seen.size(), tuned->cases);
+  EXPECT_TRUE(std::ranges::is_sorted(seen));
+}
+
+TEST_F(TunerTest, without_time_it_has_nothing_and_says_so) {
+  const auto tuned = tune(doubling(64), 0);
+  ASSERT_TRUE(succeeds(tuned));
+  EXPECT_EQ(tuned->measured, 0U);
+  EXPECT_GT(tuned->cases, 0U);
+  EXPECT_TRUE(tuned->rows.empty());
+  EXPECT_FALSE(tuned->is_stopped);
+}
+
+TEST_F(TunerTest, stops_when_asked_and_keeps_what_it_has) {
+  static bool is_enough;
+  is_enough = false;
+  set_stop_check([] { return is_enough; });
+  const auto tuned = tune(doubling(64), kLong, [&](std::uint64_t done, std::uint64_t) { is_enough = done == 3; });
+  set_stop_check(nullptr);
+  ASSERT_TRUE(succeeds(tuned));
+  EXPECT_TRUE(tuned->is_stopped);
+  EXPECT_EQ(tuned->measured, 3U);
+  EXPECT_FALSE(tuned->rows.empty());
+}
+
+TEST_F(TunerTest, a_lost_device_is_an_error) {
+  const auto tuned = tune(doubling(64), kLong, [&](std::uint64_t done, std::uint64_t) {
+    if (done == 2) gpu()->destroy_for_test();
+  });
+  ASSERT_FALSE(tuned);
+  EXPECT_EQ(tuned.error().code, ErrorCode::device_lost) << tuned.error().message;
+}
+
+/// A folder for one test, as the user's cache.
+class Folder {
+ public:
+  Folder() {
+    std::filesystem::create_directories(path_);
+    setenv("NIBBLE_CACHE", path_.c_str(), 1);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() {
+    unsetenv("NIBBLE_CACHE");
+    unsetenv("NIBBLE_TUNE");
+    std::filesystem::remove_all(path_);
+  }
+  std::string operator/(std::string_view name) const { return path_ / name; }
+  std::vector<std::string> kept() const {
+    std::vector<std::string> files;
+    std::error_code error;
+    for (const auto& one : std::filesystem::directory_iterator(path_ / "tunings", error)) files.push_back(one.path());
+    return files;
+  }
+
+ private:
+  std::filesystem::path path_ = std::filesystem::temp_directory_path() / fmt::format("nibble_tuner_{}", getpid());
+};
+
+class TunedLoadTest : public GpuTest {
+ protected:
+  TunedLoadTest() {
+    const Bytes bytes = write_pte(describe(embedding(), {.dynamic = true}));
+    std::ofstream(path, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  }
+
+  /// Loads the program and checks what it gives.
+  std::vector<std::string> load(const Options& options = {}) {
+    const auto model = Model::load(device, path, {options, {}});
+    EXPECT_TRUE(succeeds(model));
+    if (!model) return {};
+    const std::vector<std::int32_t> ids{1, 2, 3, 49, 0, 7};
+    const HostTensor in = tensor(DType::i32, {2, 3}, ids);
+    const auto out = model->run({&in, 1});
+    EXPECT_TRUE(succeeds(out));
+    if (out) {
+      const auto got = out->front().as<float>();
+      EXPECT_TRUE(are_rows(std::vector(got.begin(), got.end()), ids));
+    }
+    return model->notes();
+  }
+  static std::string read(const std::string& file) {
+    std::ifstream in(file);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+
+  Folder folder;
+  std::string path = folder / "model.pte";
+};
+
+TEST_F(TunedLoadTest, a_load_measures_once_and_then_finds_what_is_kept) {
+  EXPECT_TRUE(load().empty());
+  EXPECT_TRUE(folder.kept().empty());
+  EXPECT_TRUE(load({.tune = true, .tune_ms = kLong}).empty());
+  ASSERT_EQ(folder.kept().size(), 1U);
+  const auto text = read(folder.kept()[0]);
+  EXPECT_FALSE(tuning_from_json(text)->empty());
+  EXPECT_TRUE(load({.tune = true}).empty());
+  EXPECT_EQ(read(folder.kept()[0]), text);
+}
+
+TEST_F(TunedLoadTest, the_variable_asks_for_all_loads) {
+  setenv("NIBBLE_TUNE", "1", 1);
+  EXPECT_TRUE(load().empty());
+  EXPECT_EQ(folder.kept().size(), 1U);
+  setenv("NIBBLE_TUNE", "yes", 1);
+  EXPECT_TRUE(fails_with(Model::load(device, path), "$NIBBLE_TUNE is 'yes', but it must be 0 or 1"));
+}
+
+TEST_F(TunedLoadTest, tuning_gives_json_that_a_load_takes) {
+  const auto text = nibble::tune(device, path, {{.tune_ms = kLong}, folder / "model.tuning.json", {}});
+  ASSERT_TRUE(succeeds(text));
+  EXPECT_TRUE(folder.kept().empty());
+  EXPECT_EQ(read(folder / "model.tuning.json"), *text);
+  EXPECT_TRUE(load({.tuning = *tuning_from_json(*text)}).empty());
+  EXPECT_TRUE(load().empty());
+}
+
+TEST_F(TunedLoadTest, one_of_another_device_is_ignored_with_a_word) {
+  auto other = Internals::of(device)->gpu->profile();
+  other.name = "another device";
+  TunedRow row;
+  row.row = {"embedding_q4gsw", "any"};
+  const auto text = *merge_tuning({}, to_json(std::span(&row, 1), tuned_on(other)));
+  std::ofstream(folder / "model.tuning.json") << text;
+  for (const Options& options : {Options{}, Options{.tuning = *tuning_from_json(text)}}) {
+    const auto notes = load(options);
+    ASSERT_FALSE(notes.empty());
+    EXPECT_NE(notes[0].find("the tuning is ignored: it is for another device"), std::string::npos) << notes[0];
+  }
+  setenv("NIBBLE_TUNE", "0", 1);
+  EXPECT_TRUE(load().empty());
+}
+
+TEST_F(TunedLoadTest, a_broken_file_that_nobody_named_is_ignored_with_a_word) {
+  for (const std::string_view text : {"{", "", R"({"choices": [{"choice": "none", "variant": "b"}]})"}) {
+    std::ofstream(folder / "model.tuning.json") << text;
+    EXPECT_EQ(load().size(), 1U) << text;
+  }
+}
+
+TEST_F(TunedLoadTest, an_output_that_is_no_tuning_is_left_alone) {
+  std::ofstream(folder / "notes.txt") << "mine";
+  EXPECT_TRUE(
+      fails_with(nibble::tune(device, path, {{.tune_ms = 1}, folder / "notes.txt", {}}), "is not a JSON object"));
+  EXPECT_EQ(read(folder / "notes.txt"), "mine");
+}
+
+TEST_F(TunedLoadTest, a_load_that_is_stopped_while_it_measures_is_cancelled) {
+  set_stop_check([] { return true; });
+  EXPECT_TRUE(fails_with(Model::load(device, path, {{.tune = true}, {}}), "loading was cancelled"));
+  EXPECT_TRUE(fails_with(nibble::tune(device, path), "tuning was stopped when 0 of"));
+  set_stop_check(nullptr);
+}
+
+}  // namespace
+}  // namespace nibble::test
