@@ -151,7 +151,9 @@ Status Matcher::take(std::int32_t token) {
     std::ranges::fill(allowed_, 0U);
     return {};
   }
+  const auto before = now_;
   for (const char byte : vocabulary_->text_of(id)) now_ = step(now_, static_cast<std::uint8_t>(byte));
+  if (now_ == before) return {};  // as within a text of any length
   if (stacks_.size() > kKeptStacks || next_.size() > kKeptNext) forget_others();
   return find_allowed();
 }
