@@ -1,8 +1,8 @@
 """Builds the npm package of web/ into web/dist: build_web.py [--wasm-only].
 
-The planner and the core of text generation are compiled to WebAssembly, a module each, by the PyPI package ziglang and
-made smaller by wasm-opt; the TypeScript is checked by tsc and bundled by esbuild. Everything in between lies in
-build/web, and only what changed is made again.
+The planner, the core of text generation and its constraints are compiled to WebAssembly, a module each, by the PyPI
+package ziglang and made smaller by wasm-opt; the TypeScript is checked by tsc and bundled by esbuild. Everything in
+between lies in build/web, and only what changed is made again.
 """
 
 import argparse
@@ -26,8 +26,9 @@ PYTHON = Path(sys.prefix) / "bin" / "python3"
 ROOMS = ("graph", "program", "plan", "ops", "boundary", "web")
 # So do files: a browser fetches ranges instead.
 LEFT_OUT = ("src/program/file.cpp", "src/plan/print.cpp")
-# Those of the second module, generate.wasm.
+# Those of the second module, generate.wasm, and of the third, constraint.wasm.
 TEXT_ROOMS = ("generate", "web_text")
+CONSTRAINT_ROOMS = ("generate", "constraint")
 SCHEMAS = ("backends/vulkan/serialization/schema.fbs", "schema/scalar_type.fbs", "schema/program.fbs")
 COMPILE = "-target wasm32-wasi -std=c++23 -Oz -g0 -flto -fno-exceptions -fno-rtti -Wall -Wextra -Werror -Wshadow"
 # Nothing asserts or throws, so nothing has to be printed, which takes printf.
@@ -160,14 +161,20 @@ def wasm_lines() -> list[str]:
 
 
 def text_lines() -> list[str]:
-    """The module of text generation. As natively, products and sums are not joined: tokens shall be the same."""
-    includes = [f"-I{view(OUTPUT / 'text_rooms', TEXT_ROOMS)}", f"-I{ROOT / 'include'}"]
-    flags = f"-DNDEBUG -ffp-contract=off {quote(*includes)}"
-    lines, objects = [], []
-    for _, source in together(OUTPUT / "together", TEXT_ROOMS):
-        objects.append(OUTPUT / "objects" / f"{source.stem}.o")
-        lines += build_line([objects[-1]], "compile", [source], flags=flags)
-    return lines + build_line([OUTPUT / "generate.wasm"], "link", objects)
+    """The modules of text generation. As natively, products and sums are not joined: tokens shall be the same."""
+    lines, objects = [], {}
+    for name, rooms in (("generate", TEXT_ROOMS), ("constraint", CONSTRAINT_ROOMS)):
+        includes = [f"-I{view(OUTPUT / f'{name}_rooms', rooms)}", f"-I{ROOT / 'include'}"]
+        flags = f"-DNDEBUG -ffp-contract=off {quote(*includes)}"
+        for room, source in together(OUTPUT / "together", rooms):
+            if source in objects.get(room, {}):
+                continue
+            compiled = OUTPUT / "objects" / f"{source.stem}.o"
+            objects.setdefault(room, {})[source] = compiled
+            lines += build_line([compiled], "compile", [source], flags=flags)
+        linked = [compiled for room in rooms for compiled in objects[room].values()]
+        lines += build_line([OUTPUT / f"{name}.wasm"], "link", linked)
+    return lines
 
 
 def package_lines() -> list[str]:
@@ -197,7 +204,7 @@ def package_lines() -> list[str]:
         bundle = bundle_command(tools, WEB / "src" / f"{entry}.ts", DIST / f"{out}.js", *more)
         lines += build_line([DIST / f"{out}.js"], "run", sources, config, what=bundle)
     options = [f"--enable-{name}" for name in FEATURES] + [f"--{name}" for name in SHRINK]
-    for name in ("nibble.wasm", "generate.wasm"):
+    for name in ("nibble.wasm", "generate.wasm", "constraint.wasm"):
         shrink = quote(node_tool("node"), tools / "wasm-opt", *options, OUTPUT / name, "-o", DIST / name)
         lines += build_line([DIST / name], "run", [OUTPUT / name], config, what=shrink)
     return lines

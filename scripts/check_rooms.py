@@ -123,6 +123,7 @@ def visible_rooms(root: Path, build: Path) -> dict[str, set[str]]:
         found[folder.name] = links - {"nibble", folder.name}
     found["web"] = set(build_web.ROOMS) - {"web"}
     found["web_text"] = set(build_web.TEXT_ROOMS) - {"web_text"}
+    found["constraint"] = set(build_web.CONSTRAINT_ROOMS) - {"constraint"}
     return found
 
 

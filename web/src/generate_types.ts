@@ -36,6 +36,13 @@ export interface GenerateOptions {
   /** Whether pieces carry the log-probabilities of their tokens, and of how many others. */
   logprobs?: boolean;
   topLogprobs?: number;
+  /** What the text must look like: JSON that fits a schema (an object, or JSON text), or any JSON object. */
+  jsonSchema?: object | boolean | string;
+  jsonObject?: boolean;
+  /** Or text of which the whole is a match of a regular expression. */
+  regex?: string;
+  /** Or what the rule `root` of a grammar in GBNF stands for. */
+  grammar?: string;
   /** A system message before the others. */
   system?: string;
   /** Completes a text as it stands, without the chat template. */
@@ -167,6 +174,8 @@ export interface LanguageModelOptions extends Omit<LoadOptions, "device" | "inpu
   device?: Device;
   /** The core of text generation, if not the file generate.wasm beside this one. */
   textWasm?: WasmSource;
+  /** What constraints need, if not constraint.wasm there. It is loaded when a constraint is first used. */
+  constraintWasm?: WasmSource;
 }
 
 export interface LanguageModelLoader {

@@ -1,6 +1,7 @@
 // One generation: pieces of text, and what they cost.
 
 import type { FinishReason, Generation, GenerateStats, Piece, TokenLogprob, Usage } from "../generate_types.js";
+import type { Constraint } from "./constraint_module.js";
 import type { Generator } from "./generator.js";
 import type { Choice, Logprob, Sampler } from "./sampler.js";
 import type { Finish } from "./sequence.js";
@@ -37,6 +38,8 @@ const noStats: GenerateStats = {
 /** What a generation needs of its session. */
 export interface Host {
   readonly tokenizer: ModelTokenizer;
+  /** A text that must be what a grammar wants. */
+  constrain(grammar: string): Promise<Constraint>;
   /** Lets `work` run when all that was asked for before is done. */
   inTurn<T>(work: (generator: Generator) => Promise<T>): Promise<T>;
 }
@@ -49,6 +52,7 @@ export class TextGeneration implements Generation {
   private readonly stop = new AbortController();
   private readonly forget: () => void;
   private generator: Generator | undefined;
+  private constraint: Constraint | undefined;
   private kept: GenerateStats | undefined;
   private isFreed = false;
 
@@ -116,6 +120,7 @@ export class TextGeneration implements Generation {
     this.isFreed = true;
     this.sampler.free();
     this.stream.free();
+    this.constraint?.free();
   }
 
   private async nextPiece(generator: Generator): Promise<Piece | undefined> {
@@ -147,12 +152,15 @@ export class TextGeneration implements Generation {
     const { signal } = this.stop;
     try {
       signal.throwIfAborted();
-      if (!this.generator) {
-        await generator.start(this.prompt, this.sampler, this.settings);
-        this.generator = generator;
+      if (!this.generator) await this.begin(generator, signal);
+      if (this.constraint?.isDone) {
+        generator.end("stop_text");
+        this.finish("stop");
+        return undefined;
       }
-      const token = await generator.next(signal);
+      const token = await generator.next(signal, this.constraint?.allowed());
       if (!token) this.finish(reasons[generator.finish as Exclude<Finish, "none">]);
+      else this.constraint?.take(token.id);
       return token;
     } catch (error) {
       if (!signal.aborted) throw error;
@@ -163,6 +171,14 @@ export class TextGeneration implements Generation {
       this.close();
       throw signal.reason;
     }
+  }
+
+  private async begin(generator: Generator, signal: AbortSignal): Promise<void> {
+    const { grammar } = this.settings;
+    if (grammar !== undefined) this.constraint ??= await this.host.constrain(grammar);
+    signal.throwIfAborted();
+    await generator.start(this.prompt, this.sampler, this.settings);
+    this.generator = generator;
   }
 
   private finish(reason: FinishReason): void {

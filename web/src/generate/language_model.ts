@@ -11,7 +11,8 @@ import type {
   Prompt,
   TextSession,
 } from "../generate_types.js";
-import type { Device, Model } from "../types.js";
+import type { Device, Model, WasmSource } from "../types.js";
+import { type Constraint, Constraints } from "./constraint_module.js";
 import { inFolder, readJson } from "./files.js";
 import { type Facts, factsOf, Generator } from "./generator.js";
 import { invalid } from "./settings.js";
@@ -39,14 +40,14 @@ export async function loadLanguageModel(
   from: string | URL | LanguageModelFiles,
   options: LanguageModelOptions = {},
 ): Promise<LanguageModel> {
-  const { device: given, textWasm, signal, ...rest } = options;
+  const { device: given, textWasm, constraintWasm, signal, ...rest } = options;
   signal?.throwIfAborted();
   const files = filesOf(from);
   const description = describe(await readJson(files.generation, signal), String(files.generation));
   const program = typeof files.program === "function" ? files.program(description) : files.program;
   const [text, tokenizer] = await Promise.all([TextModule.load(textWasm), readJson(files.tokenizer, signal)]);
   const named = typeof files.tokenizer === "string" ? files.tokenizer : "the tokenizer";
-  const parts = { text, description, tokenizer: new ModelTokenizer(tokenizer, named) };
+  const parts = { text, description, tokenizer: new ModelTokenizer(tokenizer, named), constraintWasm };
   const device = given ?? (await open());
   let model: Model | undefined;
   try {
@@ -90,6 +91,14 @@ function describe(json: Record<string, unknown>, name: string): Description {
   return json as unknown as Description;
 }
 
+/** What a model is made of, beside its program. */
+interface Parts {
+  text: TextModule;
+  description: Description;
+  tokenizer: ModelTokenizer;
+  constraintWasm: WasmSource | undefined;
+}
+
 export class LoadedLanguageModel implements LanguageModel {
   readonly name: string;
   readonly tokenizer: ModelTokenizer;
@@ -98,10 +107,11 @@ export class LoadedLanguageModel implements LanguageModel {
   private readonly bos: readonly number[];
   private readonly template: ChatTemplate | undefined;
   private readonly own: LoadedTextSession;
+  private constraints: Promise<Constraints> | undefined;
   private isDisposed = false;
 
   constructor(
-    parts: { text: TextModule; description: Description; tokenizer: ModelTokenizer },
+    private readonly parts: Parts,
     readonly program: Model,
     readonly facts: Facts,
     /** A device that is closed with the model. */
@@ -138,6 +148,20 @@ export class LoadedLanguageModel implements LanguageModel {
 
   adopt(generator: Promise<Generator>, gone = "the session is disposed: make another"): LoadedTextSession {
     return new LoadedTextSession(this, generator, gone);
+  }
+
+  /** Loads what it needs when it is first asked for, and again after a failure. */
+  async constrain(grammar: string): Promise<Constraint> {
+    const { vocabulary } = this.facts;
+    const load = (): Promise<Constraints> =>
+      Constraints.load(this.parts.constraintWasm, this.tokenizer.allBytes(vocabulary), this.stopIds);
+    try {
+      return (await (this.constraints ??= load())).make(grammar);
+    } catch (error) {
+      const loaded = await this.constraints?.catch(() => undefined);
+      if (!loaded || loaded.isStopped) this.constraints = undefined;
+      throw error;
+    }
   }
 
   tokensOf(prompt: Prompt, options: Pick<GenerateOptions, "system" | "raw"> = {}): number[] {

@@ -2,6 +2,7 @@
 
 import { NibbleError } from "#nibble";
 import type { GenerateOptions } from "../generate_types.js";
+import { constraintNames, grammarOf } from "./constraint/grammar_of.js";
 
 /** As Sampling of C++, include/nibble/sampling.hpp. */
 export interface Sampling {
@@ -25,6 +26,8 @@ export interface Settings extends Sampling {
   stopIds: number[];
   system: string | undefined;
   raw: boolean;
+  /** What the text must look like. */
+  grammar: string | undefined;
   signal: AbortSignal | undefined;
 }
 
@@ -41,9 +44,7 @@ const defaults = {
   topLogprobs: 0,
 };
 const whole: readonly string[] = ["topK", "repetitionWindow", "maxTokens", "topLogprobs"];
-const others = ["seed", "stop", "stopIds", "logprobs", "logitBias", "system", "raw", "signal"];
-/** What only the desktop has: no library of a size that fits a page does this. */
-const unsupported = ["jsonSchema", "jsonObject", "regex", "grammar"];
+const others = ["seed", "stop", "stopIds", "logprobs", "logitBias", "system", "raw", "signal", ...constraintNames];
 
 /** `stopIds` are the model's own. */
 export function takeSettings(given: GenerateOptions, stopIds: readonly number[]): Settings {
@@ -64,6 +65,7 @@ export function takeSettings(given: GenerateOptions, stopIds: readonly number[])
     ]),
     system: system ?? undefined,
     raw: Boolean(raw),
+    grammar: grammarOf(given ?? {}),
     signal: signalOf(signal),
   };
 }
@@ -79,17 +81,9 @@ export function inCamelCase(error: unknown): unknown {
 
 function checkNames(options: Record<string, unknown>): void {
   const known = [...Object.keys(defaults), ...others];
-  for (const [name, value] of Object.entries(options)) {
-    if (unsupported.includes(name) && value !== undefined && value !== null) {
-      throw new NibbleError(
-        "unsupported",
-        `${name} is not there on the web: constraints need llguidance, which is there for Python only`,
-      );
-    }
-    if (!known.includes(name) && !unsupported.includes(name)) {
-      throw invalid(`generate() has no setting ${name}; there are ${known.join(", ")}`);
-    }
-  }
+  const unknown = Object.keys(options).find((name) => !known.includes(name));
+  if (unknown === undefined) return;
+  throw invalid(`generate() has no setting ${unknown}; there are ${known.join(", ")}`);
 }
 
 function numberOf(name: string, value: unknown, standard: number, isWhole = whole.includes(name)): number {

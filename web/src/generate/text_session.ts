@@ -1,6 +1,7 @@
 // One conversation's caches, and its turns: one thing at a time, in the order in which it was asked for.
 
 import type { GenerateOptions, Generation, LanguageModel, Prompt, TextSession } from "../generate_types.js";
+import type { Constraint } from "./constraint_module.js";
 import { TextGeneration } from "./generation.js";
 import type { Generator } from "./generator.js";
 import type { LoadedLanguageModel } from "./language_model.js";
@@ -34,6 +35,10 @@ export class LoadedTextSession implements TextSession {
 
   get tokenizer(): LoadedLanguageModel["tokenizer"] {
     return this.owner.tokenizer;
+  }
+
+  constrain(grammar: string): Promise<Constraint> {
+    return this.owner.constrain(grammar);
   }
 
   generate(prompt: Prompt, options: GenerateOptions = {}): Generation {

@@ -47,6 +47,11 @@ export class ModelTokenizer implements Tokenizer {
     return bytes;
   }
 
+  /** Those of all tokens below a number. */
+  allBytes(count: number): Uint8Array[] {
+    return Array.from({ length: count }, (_, token) => this.makeBytes(token));
+  }
+
   private makeBytes(token: number): Uint8Array {
     const added = this.added.get(token);
     if (added) return added.special ? nothing : encoder.encode(added.content);
