@@ -70,8 +70,10 @@ def embed_with_ray(corpus: Corpus, settings: dict, todo: list[int], options: arg
     """Each part is a task of its own: if an actor dies, another one begins once more what it was doing."""
     ray, data = needed("ray", "ray"), needed("ray.data", "ray")
     ray.cloudpickle.register_pickle_by_value(corpora)  # this folder may not be on all machines
-    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # what fails is told below, in one sentence
     ray.init(address=options.address, log_to_driver=False, logging_level="error")
+    if (gpus := ray.cluster_resources().get("GPU", 0)) < (options.gpus or 0):
+        raise UsageError(f"--gpus is {options.gpus:g}, but Ray has found {gpus:g}: no actor would ever begin")
     data.DataContext.get_current().enable_progress_bars = False
     parts = [{"part": json.dumps([number, list(map(astuple, corpus.parts[number]))])} for number in todo]
     rows = data.from_items(parts, override_num_blocks=len(parts)).map_batches(

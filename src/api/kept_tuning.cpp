@@ -34,7 +34,7 @@ enum class Wish : std::uint8_t { nothing, what_is_kept, measured };
 /// $NIBBLE_TUNE: 1 to measure what was not, 0 to use nothing that is kept.
 Result<Wish> wish_of(const Options& options) {
   const auto said = variable("NIBBLE_TUNE");
-  if (said != "" && said != "0" && said != "1") {
+  if (!said.empty() && said != "0" && said != "1") {
     return fail(ErrorCode::invalid_argument, "$NIBBLE_TUNE is '{}', but it must be 0 or 1", said);
   }
   if (options.tune || said == "1") return Wish::measured;
@@ -126,6 +126,7 @@ Result<std::vector<TuningRow>> tuning_of_load(const std::shared_ptr<gpu::Device>
     notes.push_back(status.error().message);
   }
   std::vector<TuningRow> rows;
+  rows.reserve(tuned.rows.size());
   for (auto& row : tuned.rows) rows.push_back(std::move(row.row));
   return rows;
 }

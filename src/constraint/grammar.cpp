@@ -88,7 +88,7 @@ class Parser {
 
   /// The number of the name that is read here.
   std::uint32_t name() {
-    const auto at = text_.at();
+    const auto at = text_.place();
     const auto text = text_.take_name();
     std::uint32_t hash = 0;
     for (const char c : text) hash = mixed(hash, static_cast<unsigned char>(c));

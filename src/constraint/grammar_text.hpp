@@ -21,7 +21,7 @@ class GrammarText {
  public:
   explicit GrammarText(std::string_view text) : text_(text) {}
 
-  std::size_t at() const { return at_; }
+  std::size_t place() const { return at_; }
   bool is_at_end() const { return at_ == text_.size(); }
   char peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
   bool is_next(std::string_view what) const { return text_.substr(at_).starts_with(what); }

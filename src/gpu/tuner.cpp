@@ -115,6 +115,7 @@ class Tuner {
         if (round == 0) c.time.rounds[1] = c.time.rounds[0];
       }
       std::vector<VariantTime> so_far;
+      so_far.reserve(candidates.size());
       for (const auto& c : candidates) so_far.push_back(c.time);
       if (round == 0 && winner_of(so_far) != candidates[0].time.variant) continue;
       return so_far;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <unordered_map>
 
 #include "plan/alone.hpp"
@@ -117,10 +118,19 @@ void add_cases(const Stepper& stepper, std::size_t call, std::vector<TuningCase>
 void sort_cases(std::vector<TuningCase>& cases) {
   std::map<std::uint32_t, double> work;
   for (const auto& one : cases) work[one.node] += static_cast<double>(one.work) * static_cast<double>(one.alike);
-  std::ranges::stable_sort(cases, [&](const TuningCase& a, const TuningCase& b) {
-    if (a.node == b.node) return a.call < b.call;
+  // By their places: those of one node and call stay as they are.
+  std::vector<std::size_t> order(cases.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::sort(order, [&](std::size_t i, std::size_t j) {
+    const auto& a = cases[i];
+    const auto& b = cases[j];
+    if (a.node == b.node) return a.call != b.call ? a.call < b.call : i < j;
     return work[a.node] != work[b.node] ? work[a.node] > work[b.node] : a.node < b.node;
   });
+  std::vector<TuningCase> sorted;
+  sorted.reserve(cases.size());
+  for (const auto i : order) sorted.push_back(std::move(cases[i]));
+  cases = std::move(sorted);
 }
 
 }  // namespace
@@ -147,6 +157,7 @@ TuningCases find_cases(const std::shared_ptr<const Plan>& plan) {
   Trial trial(plan);
   const auto sizes = trial.free_sizes();
   std::vector<std::int64_t> bounds;
+  bounds.reserve(sizes.size());
   for (const auto& size : sizes) bounds.push_back(size.bound);
   TuningCases found;
   for (const auto& values : size_ladder(bounds)) {
