@@ -39,7 +39,7 @@ struct Linears {
   }
 };
 
-const Choice& product() {
+const Choice& product_choice() {
   for (const Choice* choice : all_choices(ops::registry())) {
     if (choice->name == "product") return *choice;
   }
@@ -47,7 +47,7 @@ const Choice& product() {
 }
 
 std::size_t variant(std::string_view name) {
-  const auto& variants = product().variants;
+  const auto& variants = product_choice().variants;
   return static_cast<std::size_t>(std::ranges::find(variants, name, &Variant::name) - variants.begin());
 }
 
@@ -95,9 +95,9 @@ TEST(Tuning, a_node_alone_has_all_variants_and_needs_nothing_else) {
   const auto alone = Plan::lower(graph, plan->profile(), plan->preferences().with_all(), {}, ops::registry());
   ASSERT_TRUE(succeeds(alone));
   Stepper stepper(*alone);
-  for (std::size_t v = 0; v < product().variants.size(); ++v) {
+  for (std::size_t v = 0; v < product_choice().variants.size(); ++v) {
     for (const std::int64_t rows : {100, 1, 7}) {
-      stepper.force(&product(), v);
+      stepper.force(&product_choice(), v);
       ASSERT_TRUE(succeeds(stepper.set_shape(0, {rows, 64})));
       ASSERT_TRUE(succeeds(stepper.update()));
       EXPECT_EQ(stepper.choices(0).front().variant, v);
@@ -135,7 +135,7 @@ TEST(Tuning, what_wins_is_faster_by_three_percent_in_both_rounds) {
 /// A case of the product with 64 columns, and times of its variants.
 void add(TuningTimes& to, std::uint64_t rows, std::size_t call, std::vector<VariantTime> times, std::uint32_t node = 0,
          std::size_t alike = 1) {
-  TuningCase one{.point = {&product(), 5, rows, 64}, .variants = {}, .node = node, .call = call, .alike = alike};
+  TuningCase one{.point = {&product_choice(), 5, rows, 64}, .variants = {}, .node = node, .call = call, .alike = alike};
   to.add(one, "op", std::move(times));
 }
 
