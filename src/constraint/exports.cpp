@@ -52,9 +52,9 @@ Vocabulary* nibble_vocabulary_new(const char* texts, std::uint32_t bytes, const 
 void nibble_vocabulary_free(Vocabulary* vocabulary) noexcept { delete vocabulary; }
 
 Matcher* nibble_matcher_new(const Vocabulary* vocabulary, const char* grammar, std::uint32_t bytes) noexcept {
-  return give(Grammar::parse({grammar, bytes}).and_then([&](Grammar parsed) {
-    return Matcher::make(*vocabulary, std::move(parsed));
-  }));
+  auto parsed = Grammar::parse({grammar, bytes});
+  if (!parsed) return give(Result<Matcher>(std::unexpected(std::move(parsed).error())));
+  return give(Matcher::make(*vocabulary, *std::move(parsed)));
 }
 
 void nibble_matcher_free(Matcher* matcher) noexcept { delete matcher; }
