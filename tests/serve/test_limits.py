@@ -86,6 +86,21 @@ def test_more_requests_than_may_wait_are_told_to_come_again(folder):
         assert running.post(CHAT, SHORT).status == 200
 
 
+def test_a_server_that_cannot_go_on_says_so(folder):
+    with Running([ServedText("tiny", str(folder), 1)]) as running:
+        assert running.get("/health").json == {"status": "ok"}
+
+        def fail():
+            raise KeyError("a bug")
+
+        running.server.scheduler._round = fail
+        for _ in range(2):
+            answer = running.post(CHAT, SHORT)
+            assert (answer.status, answer.json["error"]["code"]) == (500, "internal")
+        health = running.get("/health")
+        assert (health.status, health.json) == (503, {"status": "failed", "error": "KeyError: 'a bug'"})
+
+
 def test_an_answer_is_not_longer_than_the_server_allows(folder):
     with Running([ServedText("tiny", str(folder), 1, max_tokens=5)]) as running:
         for wanted, got in ((3, 3), (900, 5)):

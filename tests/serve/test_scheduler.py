@@ -24,6 +24,7 @@ class Counting(Work):
         self._place, self._left, self._diary, self._name = place, steps, diary, name
         self._fails, self._gate = fails, gate
         self.left_sound, self.is_over = None, threading.Event()
+        self.fails_to_leave: BaseException | None = None
 
     @property
     def place(self):
@@ -40,6 +41,8 @@ class Counting(Work):
 
     def leave(self, is_sound):
         self.left_sound = is_sound
+        if self.fails_to_leave:
+            raise self.fails_to_leave
 
     def finish(self, error=None):
         super().finish(error)
@@ -158,8 +161,9 @@ def test_after_a_lost_device_those_that_ran_have_an_error_and_those_that_waited_
     assert (reopened, scheduler.reopened, scheduler.lost) == ([1], 1, None)
 
 
-def test_a_device_that_does_not_open_again_is_tried_with_the_next_request(make):
-    failures, gate = [nibble.NibbleError("no adapter", "gpu")], threading.Event()
+@pytest.mark.parametrize("failure", [nibble.NibbleError("no adapter", "gpu"), ValueError("no adapter")], ids=repr)
+def test_a_device_that_does_not_open_again_is_tried_with_the_next_request(make, failure):
+    failures, gate = [failure], threading.Event()
 
     def reopen():
         if failures:
@@ -176,6 +180,57 @@ def test_a_device_that_does_not_open_again_is_tried_with_the_next_request(make):
     submit(scheduler, third)
     assert third.error is None
     assert (scheduler.lost, scheduler.reopened) == (None, 1)
+
+
+@pytest.mark.parametrize("fails", [None, ZeroDivisionError(), nibble.NibbleError("top_p is 2", "invalid_argument")])
+def test_a_work_that_cannot_give_back_what_it_had_has_ended_all_the_same(make, place, fails):
+    scheduler = make()
+    stuck, right = Counting(place, 1, [], fails=fails), Counting(place, 5, [])
+    stuck.fails_to_leave = RuntimeError("it sticks")
+    submit(scheduler, stuck, right)
+    assert (stuck.error is None) == (fails is None)
+    assert right.error is None
+    assert scheduler.failure is None
+
+
+def test_a_thread_that_ends_leaves_nobody_waiting(make):
+    class Broken:
+        @property
+        def slots(self):
+            raise KeyError("slots")
+
+    scheduler, gate = make(), threading.Event()
+    running, broken = Counting(SimpleNamespace(slots=2), 10**9, [], gate=gate), Counting(Broken(), 1, [])
+    tickets = [scheduler.admit() for _ in range(2)]
+    scheduler.submit(running, tickets[0])
+    scheduler.submit(broken, tickets[1])
+    gate.set()
+    assert [work.error.status for work in (running, broken)] == [500, 500]
+    with pytest.raises(ApiError, match="must be started again"):
+        scheduler.admit()
+    assert isinstance(scheduler.failure, KeyError)
+
+
+def test_who_is_just_beginning_is_cancelled_with_all_others(make, place):
+    has_begun, gate = threading.Event(), threading.Event()
+
+    class Slow(Counting):
+        def begin(self):
+            has_begun.set()
+            assert gate.wait(PATIENCE)
+
+    scheduler = make()
+    slow, next_one = Slow(place, 10**9, []), Counting(place, 10**9, [])
+    submit(scheduler, slow, next_one)
+    assert has_begun.wait(PATIENCE)
+    scheduler.cancel_all(GONE)
+    try:
+        assert [work.cancelled_for for work in (slow, next_one)] == [GONE, GONE]
+    finally:
+        gate.set()
+        scheduler.cancel(slow, GONE)
+        scheduler.cancel(next_one, GONE)
+    assert [work.error for work in (slow, next_one)] == [GONE, GONE]
 
 
 def test_closing_ends_what_runs_and_refuses_what_comes(make, place):

@@ -166,9 +166,13 @@ async def _model(request: Request) -> Response:
 
 async def _health(request: Request) -> Response:
     context: Context = request.app.state.context
-    lost = context.scheduler.lost
-    state = {"status": "ok"} if lost is None else {"status": "device lost", "error": str(lost)}
-    return Response(as_json(state), 200 if lost is None else 503, media_type="application/json")
+    lost, failure = context.scheduler.lost, context.scheduler.failure
+    state = {"status": "ok"}
+    if failure is not None:
+        state = {"status": "failed", "error": f"{type(failure).__name__}: {failure}"}
+    elif lost is not None:
+        state = {"status": "device lost", "error": str(lost)}
+    return Response(as_json(state), 200 if state == {"status": "ok"} else 503, media_type="application/json")
 
 
 async def _metrics(request: Request) -> Response:

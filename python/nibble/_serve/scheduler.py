@@ -43,7 +43,8 @@ class Scheduler:
         self._admitted = 0
         self._waiting: deque[tuple[Work, Ticket]] = deque()
         self._running: list[tuple[Work, Ticket]] = []
-        self._is_closing = False
+        self._over: ApiError | None = None  # why it takes no more
+        self._failure: BaseException | None = None
         self._lost: NibbleError | None = None
         self._seconds = _SECONDS_AT_FIRST
         self.steps = 0
@@ -67,11 +68,16 @@ class Scheduler:
         """Why nothing can be computed now."""
         return self._lost
 
+    @property
+    def failure(self) -> BaseException | None:
+        """What ended the thread, which nothing should: nothing is computed any more."""
+        return self._failure
+
     def admit(self) -> Ticket:
         """A place for a request; without one, the client shall come again later."""
         with self._changed:
-            if self._is_closing:
-                raise ApiError(503, "the server is shutting down", code="shutting_down")
+            if self._over:
+                raise self._over.with_traceback(None)
             if self._admitted < self._most:
                 self._admitted += 1
                 return Ticket(self._discharge)
@@ -85,8 +91,8 @@ class Scheduler:
 
     def submit(self, work: Work, ticket: Ticket) -> None:
         with self._changed:
-            if self._is_closing:
-                raise ApiError(503, "the server is shutting down", code="shutting_down")
+            if self._over:
+                raise self._over.with_traceback(None)
             self._waiting.append((work, ticket))
             self._changed.notify()
 
@@ -98,7 +104,8 @@ class Scheduler:
     def cancel_all(self, why: ApiError) -> None:
         """And takes no more."""
         with self._changed:
-            self._is_closing = True
+            self._over = self._over or why
+            # Whoever is just beginning is among those that wait.
             works = [work for work, _ in (*self._waiting, *self._running)]
             self._changed.notify()
         for work in works:
@@ -111,20 +118,37 @@ class Scheduler:
             self._thread.join()
 
     def _run(self) -> None:
-        while self._await_work():
-            if self._lost:  # and could not be opened the last time
-                self._open_again()
-            self._begin_waiting()
-            for work, ticket in tuple(self._running):
-                if not self._lost:
-                    self._turn(work, ticket)
-            if self._lost:
-                self._open_again()
+        try:
+            while self._await_work():
+                self._round()
+        except BaseException as error:
+            self._give_up(error)
+
+    def _round(self) -> None:
+        if self._lost:  # and could not be opened the last time
+            self._open_again()
+        self._begin_waiting()
+        for work, ticket in tuple(self._running):
+            if not self._lost:
+                self._turn(work, ticket)
+        if self._lost:
+            self._open_again()
+
+    def _give_up(self, error: BaseException) -> None:
+        """The thread ends: nobody shall wait for it."""
+        why = ApiError(500, "the server failed, and must be started again", code="internal")
+        with self._changed:
+            self._failure, self._over = error, why
+            left, self._waiting, self._running = (*self._waiting, *self._running), deque(), []
+        for work, ticket in left:
+            work.finish(why)
+            ticket.give_back()
+        self._say("error", event="scheduler_failed", error=f"{type(error).__name__}: {error}")
 
     def _await_work(self) -> bool:
         with self._changed:
             while not self._waiting and not self._running:
-                if self._is_closing:
+                if self._over:
                     return False
                 self._changed.wait()
         return True
@@ -132,8 +156,7 @@ class Scheduler:
     def _begin_waiting(self) -> None:
         """Those that came first, as far as there is room where they run. A device that is lost meanwhile has none."""
         with self._changed:
-            queue, self._waiting = list(self._waiting), deque()
-        left = []
+            queue = tuple(self._waiting)
         for work, ticket in queue:
             in_use = sum(other.place is work.place for other, _ in self._running)
             if work.cancelled_for:
@@ -144,9 +167,10 @@ class Scheduler:
                     work.begin()
                     self._running.append((work, ticket))
             else:
-                left.append((work, ticket))
-        with self._changed:
-            self._waiting.extendleft(reversed(left))
+                continue
+            # Only now: at any time each is found among those that wait or those that run.
+            with self._changed:
+                self._waiting.remove((work, ticket))
 
     def _turn(self, work: Work, ticket: Ticket) -> None:
         with self._failing(work, ticket):
@@ -172,7 +196,12 @@ class Scheduler:
 
     def _end(self, work: Work, ticket: Ticket, error: ApiError | None = None, is_sound: bool = True) -> None:
         self._running = [pair for pair in self._running if pair[0] is not work]
-        work.leave(is_sound)
+        try:
+            work.leave(is_sound)
+        except BaseException as failure:  # the work has ended all the same
+            if isinstance(failure, NibbleError) and failure.code in _DEVICE_FAILED:
+                self._lost = failure
+            self._say("error", event="leave", error=f"{type(failure).__name__}: {failure}")
         if work.steps_at_cancel is not None:
             self.steps_after_cancel = max(self.steps_after_cancel, work.steps - work.steps_at_cancel)
             error = work.cancelled_for
@@ -192,7 +221,7 @@ class Scheduler:
             self._lost = None
             self.reopened += 1
             self._say("info", event="device_opened_again")
-        except NibbleError as failure:
+        except Exception as failure:  # a folder that was moved is no error of the library
             self._say("error", event="device_not_opened", error=str(failure))
             with self._changed:
                 queue, self._waiting = list(self._waiting), deque()
