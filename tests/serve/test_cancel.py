@@ -45,7 +45,7 @@ def test_a_request_that_takes_too_long_is_an_error(folder):
         assert (answer.status, answer.json["error"]["code"]) == (504, "timeout")
         assert "longer than 1 seconds" in answer.json["error"]["message"]
         scheduler = running.server.scheduler
-        wait_for(lambda: scheduler._admitted == 0)
+        wait_for(lambda: scheduler.admitted == 0)
         assert (scheduler.running, running.text().pool.in_use) == (0, 0)
 
 

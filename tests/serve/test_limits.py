@@ -75,14 +75,14 @@ def test_more_requests_than_may_wait_are_told_to_come_again(folder):
     with Running([ServedText("tiny", str(folder), 1)], queue=1, limits={"requests": 3}) as running:
         scheduler = running.server.scheduler
         wires = [Wire(running, CHAT, endless(stream=True)) for _ in range(2)]
-        wait_for(lambda: scheduler._admitted == 2)
+        wait_for(lambda: scheduler.admitted == 2)
         answer = running.post(CHAT, SHORT)
         assert (answer.status, answer.json["error"]["type"]) == (429, "rate_limit_error")
         assert int(answer.headers["retry-after"]) >= 1
         assert running.get("/health").status == 200
         for wire in wires:
             wire.leave()
-        wait_for(lambda: scheduler._admitted == 0)
+        wait_for(lambda: scheduler.admitted == 0)
         assert running.post(CHAT, SHORT).status == 200
 
 

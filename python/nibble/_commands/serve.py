@@ -38,7 +38,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--session-memory", type=count, metavar="MIB",
         help="for caches of a model's sessions, those included that keep what they computed for later requests; "
         "default: for twice as many sessions")  # fmt: skip
-    add("--queue", type=_some, default=64, metavar="N", help="requests that may wait; more are refused; default: 64")
+    add("--queue", type=_some, default=64, metavar="N", help="requests of a model that may wait; default: 64")
     add("--max-requests", type=count, default=512, metavar="N",
         help="requests that are open at once, in whatever state; default: 512")  # fmt: skip
     add("--max-connections", type=count, default=1024, metavar="N",

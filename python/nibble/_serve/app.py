@@ -24,7 +24,7 @@ from .context import Context
 from .embedding_request import embedding_request
 from .errors import ApiError, wrong
 from .events import Done, Encoded, Event, Failed
-from .exchange import Exchange, Job
+from .exchange import Exchange, Job, Make
 from .fields import shown
 from .guard import Guard, error_response
 from .json_text import as_json, as_long_json
@@ -60,24 +60,32 @@ def make_app(context: Context, *, key: str | None, hosts: Iterable[str] | None, 
     return CORSMiddleware(guarded, allow_origins=list(origins), allow_methods=methods, allow_headers=headers)
 
 
-def _make_chat(context: Context, body: Any, post: Post) -> Job:
+def _make_chat(context: Context, body: Any, post: Post) -> tuple[Served, Callable[[], Job]]:
     request = chat_request(body, context.limits.choices)
     model = context.serving.find(request.model, "text")
-    work = TextWork(model, model.prepare_chat(request), post)
-    answer = ChatAnswer(request, lambda: model.tool_text(request), model.model.tokenizer.bytes_of)
-    return Job(work, model.id, answer, request.is_stream, request.wants_usage)
+
+    def make() -> Job:
+        work = TextWork(model, model.prepare_chat(request), post)
+        answer = ChatAnswer(request, lambda: model.tool_text(request), model.model.tokenizer.bytes_of)
+        return Job(work, model.id, answer, request.is_stream, request.wants_usage)
+
+    return model, make
 
 
-def _make_completion(context: Context, body: Any, post: Post) -> Job:
+def _make_completion(context: Context, body: Any, post: Post) -> tuple[Served, Callable[[], Job]]:
     request = completion_request(body, context.limits.choices)
     model = context.serving.find(request.model, "text")
-    decode = model.model.tokenizer.decode
-    work = TextWork(model, model.prepare_completion(request), post)
-    answer = CompletionAnswer(request, [one if isinstance(one, str) else decode(one) for one in request.prompts])
-    return Job(work, model.id, answer, request.is_stream, request.wants_usage)
+
+    def make() -> Job:
+        decode = model.model.tokenizer.decode
+        work = TextWork(model, model.prepare_completion(request), post)
+        answer = CompletionAnswer(request, [one if isinstance(one, str) else decode(one) for one in request.prompts])
+        return Job(work, model.id, answer, request.is_stream, request.wants_usage)
+
+    return model, make
 
 
-def _text(make: Callable[[Context, Any, Post], Job]) -> Callable:
+def _text(make: Make) -> Callable:
     async def answer(request: Request) -> Response:
         exchange = Exchange(request.app.state.context, request)
         is_handed_over = False
@@ -108,15 +116,19 @@ async def _embeddings(request: Request) -> Response:
     exchange = Exchange(request.app.state.context, request)
     asked: dict[str, Any] = {}
 
-    def make(context: Context, body: Any, post: Post) -> Job:
+    def make(context: Context, body: Any, post: Post) -> tuple[Served, Callable[[], Job]]:
         wanted = embedding_request(body)
         model = context.serving.find(wanted.model, "encoder")
         width = model.encoder.width
         if wanted.dimensions not in (None, width):
             raise wrong("dimensions", f"dimensions is {wanted.dimensions}, but vectors of '{model.id}' have {width}")
-        texts = model.tokens_of(wanted.inputs)
-        asked.update(wanted=wanted, tokens=sum(map(len, texts)), vectors=np.zeros((len(texts), width), np.float32))
-        return Job(EmbeddingWork(model, texts, post), model.id)
+
+        def make_job() -> Job:
+            texts = model.tokens_of(wanted.inputs)
+            asked.update(wanted=wanted, tokens=sum(map(len, texts)), vectors=np.zeros((len(texts), width), np.float32))
+            return Job(EmbeddingWork(model, texts, post), model.id)
+
+        return model, make_job
 
     try:
         await exchange.begin(make)

@@ -3,11 +3,14 @@ step in its turn: a chunk of a prompt, a token, or a batch of texts. So a long p
 others, and the event loop waits for nothing."""
 
 import contextlib
+import functools
 import math
 import threading
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 from .._native import NibbleError
 from .errors import ApiError, from_nibble
@@ -33,20 +36,27 @@ class Ticket:
         give_back()
 
 
-class Scheduler:
-    """slots: how many requests run at once; queue: how many more may wait. reopen: opens the device and all models
-    again, after it was lost."""
+@dataclass
+class _Load:
+    """Of a place."""
 
-    def __init__(self, *, slots: int, queue: int, reopen: Callable[[], None], say: Callable[..., None]):
-        self._most, self._slots, self._reopen, self._say = slots + queue, slots, reopen, say
+    admitted: int = 0
+    seconds: float = _SECONDS_AT_FIRST  # that its requests take, of late
+
+
+class Scheduler:
+    """queue: how many requests may wait at each place, besides those that run there. reopen: opens the device and all
+    models again, after it was lost."""
+
+    def __init__(self, *, queue: int, reopen: Callable[[], None], say: Callable[..., None]):
+        self._queue, self._reopen, self._say = queue, reopen, say
         self._changed = threading.Condition()
-        self._admitted = 0
+        self._loads: defaultdict[object, _Load] = defaultdict(_Load)
         self._waiting: deque[tuple[Work, Ticket]] = deque()
         self._running: list[tuple[Work, Ticket]] = []
         self._over: ApiError | None = None  # why it takes no more
         self._failure: BaseException | None = None
         self._lost: NibbleError | None = None
-        self._seconds = _SECONDS_AT_FIRST
         self.steps = 0
         self.reopened = 0
         self.steps_after_cancel = 0  # the most of any request
@@ -73,21 +83,28 @@ class Scheduler:
         """What ended the thread, which nothing should: nothing is computed any more."""
         return self._failure
 
-    def admit(self) -> Ticket:
-        """A place for a request; without one, the client shall come again later."""
+    @property
+    def admitted(self) -> int:
+        """Requests that have a ticket, at all places."""
+        with self._changed:
+            return sum(load.admitted for load in self._loads.values())
+
+    def admit(self, place: Any) -> Ticket:
+        """For a request that will run at this place; where too many wait, the client shall come again later."""
         with self._changed:
             if self._over:
                 raise self._over.with_traceback(None)
-            if self._admitted < self._most:
-                self._admitted += 1
-                return Ticket(self._discharge)
-            seconds = math.ceil(self._seconds * self._admitted / self._slots)
-            message = f"{self._admitted} requests run or wait, which is as many as may; come again later"
+            load = self._loads[place]
+            if load.admitted < place.slots + self._queue:
+                load.admitted += 1
+                return Ticket(functools.partial(self._discharge, load))
+            seconds = math.ceil(load.seconds * load.admitted / place.slots)
+            message = f"{load.admitted} requests for the model run or wait, which is as many as may; come again later"
             raise ApiError(429, message, code="rate_limit_exceeded", retry_after=min(max(seconds, 1), 60))
 
-    def _discharge(self) -> None:
+    def _discharge(self, load: _Load) -> None:
         with self._changed:
-            self._admitted -= 1
+            load.admitted -= 1
 
     def submit(self, work: Work, ticket: Ticket) -> None:
         with self._changed:
@@ -208,7 +225,9 @@ class Scheduler:
         work.finish(error)
         ticket.give_back()
         if work.began:
-            self._seconds += (work.ended - work.began - self._seconds) / 8
+            with self._changed:
+                load = self._loads[work.place]
+                load.seconds += (work.ended - work.began - load.seconds) / 8
 
     def _open_again(self) -> None:
         """Whoever ran has its error. Whoever waits does not know."""

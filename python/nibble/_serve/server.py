@@ -51,7 +51,6 @@ class Server:
         self.settings, self.log = settings, log or Log()
         self.serving = Serving(models, device, engine)
         self.scheduler = Scheduler(
-            slots=sum(model.slots for model in models),
             queue=settings.queue,
             reopen=self.serving.reopen,
             say=self.log.say,
