@@ -24,6 +24,7 @@ class Answer:
         self._head = {"created": int(time.time()), "model": model, "system_fingerprint": FINGERPRINT}
         self._per_prompt = choices_per_prompt
         self.prompt_tokens = self.cached_tokens = self.completion_tokens = 0
+        self._written = 0  # tokens of the choice that is being written
         self.reasons: list[str] = []
 
     def take(self, event: Event) -> list[dict]:
@@ -31,13 +32,17 @@ class Answer:
         if isinstance(event, Began):
             return self._begin(event.choice)
         if isinstance(event, Wrote):
+            # Now, and not in the end, to which not everyone stays.
+            self._written += len(event.piece.ids)
+            self.completion_tokens += len(event.piece.ids)
             return self._write(event.choice, event.piece)
         if isinstance(event, Ended):
             usage = event.usage
             if event.choice % self._per_prompt == 0:
                 self.prompt_tokens += usage.prompt_tokens
                 self.cached_tokens += usage.cached_tokens
-            self.completion_tokens += usage.completion_tokens
+            self.completion_tokens += usage.completion_tokens - self._written
+            self._written = 0
             return self._end(event.choice, event.reason)
         return []
 

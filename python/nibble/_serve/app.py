@@ -191,19 +191,19 @@ async def _metrics(request: Request) -> Response:
     context: Context = request.app.state.context
     scheduler, models = context.scheduler, context.serving.models.values()
     pools = [(f'{{model="{model.id}"}}', model.pool) for model in models if model.kind == "text"]
-    gauges = [
+    others = [
         ("waiting_requests", "Requests that wait for a session.", "", scheduler.waiting),
         ("running_requests", "Requests that run.", "", scheduler.running),
-        ("steps", "Steps that were made: chunks of prompts, tokens, batches.", "", scheduler.steps),
+        ("steps_total", "Steps that were made: chunks of prompts, tokens, batches.", "", scheduler.steps),
         ("steps_after_cancel", "The most steps that a request made after it was cancelled.", "",
          scheduler.steps_after_cancel),
-        ("device_reopened", "How often the device was lost and opened again.", "", scheduler.reopened),
+        ("device_reopened_total", "How often the device was lost and opened again.", "", scheduler.reopened),
         ("event_loop_longest_pause_seconds", "The longest time in which no request was heard.", "",
          context.metrics.longest_pause),
         *(("sessions_in_use", "Sessions that a request has.", labels, pool.in_use) for labels, pool in pools),
         *(("sessions_idle", "Sessions that keep what they computed.", labels, pool.idle) for labels, pool in pools),
     ]  # fmt: skip
-    return Response(context.metrics.text(gauges), media_type="text/plain; version=0.0.4")
+    return Response(context.metrics.text(others), media_type="text/plain; version=0.0.4")
 
 
 def _file(name: str, media_type: str) -> Callable:
