@@ -4,6 +4,7 @@ import socket
 
 import pytest
 
+from nibble._serve.guard import is_loopback, names_of
 from nibble._serve.served import ServedText
 from support.served_model import endless
 from support.serving import Running, Wire, wait_for
@@ -50,6 +51,26 @@ def test_a_name_that_somebody_else_gave_this_machine_is_refused(served):
     assert (answer.status, answer.json["error"]["message"]) == (421, "the server is not called 'evil.example'")
     assert served.get("/v1/models", Host="localhost:1").status == 200
     assert served.get("/v1/models", Host="[::1]:80").status == 200
+
+
+@pytest.mark.parametrize(("host", "names"), [("127.0.0.2", []), ("0.0.0.0", ["models.example"])])
+def test_names_are_checked_wherever_they_are_given_or_only_this_machine_can_call(folder, host, names):
+    with Running([ServedText("tiny", str(folder), 1)], host=host, hosts=names) as running:
+        assert running.get("/v1/models", Host="evil.example").status == 421
+        for name in ("localhost", host, *names):
+            assert running.get("/v1/models", Host=name).status == 200
+
+
+def test_where_the_server_is_for_everybody_it_has_any_name():
+    assert names_of("0.0.0.0", []) is names_of("192.0.2.1", []) is names_of("models.example", []) is None
+    assert [is_loopback(host) for host in ("localhost", "::1", "127.8.9.1", "::", "10.0.0.1")] == [True] * 3 + [
+        False
+    ] * 2
+
+
+def test_a_connection_is_kept_as_long_as_it_may_be_silent(served):
+    wait_for(lambda: served.server._uvicorn is not None)
+    assert served.server._uvicorn.config.timeout_keep_alive == served.server.settings.limits.body_seconds == 30
 
 
 def test_a_body_that_is_too_long_or_too_slow_is_refused(strict):

@@ -18,7 +18,7 @@ from .body import Bodies
 from .connection import Connection
 from .context import Context, Limits
 from .errors import ApiError
-from .guard import LOOPBACK
+from .guard import names_of
 from .logs import Handler, Log
 from .metrics import Metrics
 from .scheduler import Scheduler
@@ -92,8 +92,7 @@ class Server:
             threads,
             settings.logs_prompts,
         )
-        is_local = settings.host in LOOPBACK
-        hosts = {*LOOPBACK, *settings.hosts} if is_local else None
+        hosts = names_of(settings.host, settings.hosts)
         app = make_app(context, key=settings.key, hosts=hosts, origins=settings.origins)
         handler = Handler(self.log)
         loggers = [logging.getLogger(name) for name in ("uvicorn", "asyncio")]
@@ -108,6 +107,7 @@ class Server:
             ws="none",
             server_header=False,
             proxy_headers=False,
+            timeout_keep_alive=settings.limits.body_seconds,
             timeout_graceful_shutdown=int(settings.drain_seconds) + _LAST_SECONDS,
         )
         self._uvicorn = _Uvicorn(config, self.scheduler, settings.drain_seconds)
