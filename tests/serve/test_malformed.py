@@ -96,6 +96,12 @@ CHATS = [
     (tool(name="a", parameters={"type": "array"}), "tools[0].function.parameters", "the JSON schema of an object"),
     (tool(name="a", parameters={"properties": 3}), "tools", "the grammar cannot be used: "),
     (tool(name="a", parameters={"required": ["x"] * 5000}), "tools", "tools has 5002 values in its schemas, but there"),
+    (tool(name="a", parameterz={}), "tools[0].function.parameterz", "parameterz is no parameter that is known here"),
+    (chat(tools=[{**OTHER, "x": 1}]), "tools[0].x", "tools[0].x is no parameter that is known here"),
+    (chat(tools=[OTHER], tool_choice={**OTHER, "x": 1}), "tool_choice.x", "tool_choice.x is no parameter"),
+    (chat(tools=[OTHER], tool_choice={"type": "function", "function": {"name": "b", "x": 1}}), "tool_choice.function.x",
+     "tool_choice.function.x is no parameter"),
+    (chat(parallel_tool_calls=0), "parallel_tool_calls", "parallel_tool_calls is 0, but it must be true or false"),
     (chat(tool_choice="required"), "tool_choice", 'tool_choice is "required", but there are no tools'),
     ({**tool(name="a"), "tool_choice": "some"}, "tool_choice", "but it must be none, auto, required"),
     ({**tool(name="a"), "tool_choice": OTHER}, "tool_choice", 'names the function "b", which is not among the tools'),
@@ -140,6 +146,16 @@ def test_a_malformed_request_has_its_status_and_its_sentence(served, path, body,
 
 def test_the_next_request_works(served):
     assert served.post(CHAT, chat()).status == 200
+
+
+def test_what_a_function_says_of_itself_is_taken(served):
+    function = {"name": "b", "description": "does it", "strict": True, "parameters": {"type": "object"}}
+    asked = chat(tools=[{"type": "function", "function": function}], tool_choice=OTHER, parallel_tool_calls=False)
+    assert served.post(CHAT, asked).status == 200
+
+
+def test_best_of_as_many_as_are_wanted_is_no_choice(served):
+    assert served.post(COMPLETE, {"model": "tiny", "prompt": "a", "n": 2, "best_of": 2, "max_tokens": 1}).status == 200
 
 
 def test_what_is_null_is_as_good_as_absent(served):
