@@ -4,6 +4,8 @@ import socket
 
 import pytest
 
+from nibble._serve.chat_answer import ChatAnswer
+from nibble._serve.completion_answer import CompletionAnswer
 from nibble._serve.guard import is_loopback, names_of
 from nibble._serve.served import ServedText
 from support.served_model import endless
@@ -134,6 +136,26 @@ def test_prompts_are_logged_if_that_is_wanted(strict):
     (line,) = [line for line in strict.logs if "unmistakable" in str(line.get("request"))]
     assert line["answer"][0]["role"] == "assistant"
     assert "sésame" not in strict.lines.getvalue()
+
+
+def test_a_stream_is_logged_too_and_is_not_kept_otherwise(strict, served, monkeypatch):
+    answers = []
+    for kind in (ChatAnswer, CompletionAnswer):
+        monkeypatch.setattr(kind, "usage", property(lambda self: answers.append(self)))
+    asked = {"model": "tiny", "max_tokens": 3, "stream": True, "stream_options": {"include_usage": True}}
+    chat = {**asked, "messages": SHORT["messages"], "logprobs": True}
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+    call = {**chat, "tools": [tool], "tool_choice": "required", "max_tokens": 100}
+    for path, body in ((CHAT, chat), (CHAT, call), ("/v1/completions", {**asked, "prompt": "a", "logprobs": 1})):
+        for running, keeps in ((strict, True), (served, False)):
+            assert running.post(path, body, **KEY).status == 200
+            (choice,) = answers.pop()._choices()
+            message = choice.get("message", choice)
+            calls = message.get("tool_calls", [])
+            arguments = "".join(one["function"]["arguments"] for one in calls)
+            said = message.get("text") or message.get("content") or arguments
+            assert bool(said) == keeps
+            assert any(choice["logprobs"].values()) == keeps
 
 
 @pytest.mark.parametrize(("seconds", "end"), [(60, b"[DONE]"), (0, b'"code":"shutting_down"')], ids=["ends", "told"])

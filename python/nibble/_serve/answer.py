@@ -19,7 +19,9 @@ class Answer:
     chunk_object: str
     prefix: str
 
-    def __init__(self, model: str, choices_per_prompt: int):
+    def __init__(self, model: str, choices_per_prompt: int, keeps: bool = True):
+        """keeps: what was said, for body() and the log; whoever streams needs neither, and answers may be long."""
+        self._keeps = keeps
         self.id = f"{self.prefix}-{secrets.token_hex(12)}"
         self._head = {"created": int(time.time()), "model": model, "system_fingerprint": FINGERPRINT}
         self._per_prompt = choices_per_prompt
@@ -28,7 +30,7 @@ class Answer:
         self.reasons: list[str] = []
 
     def take(self, event: Event) -> list[dict]:
-        """The choices of chunks that an event makes, one choice for each chunk. All of them are kept for body()."""
+        """The choices of chunks that an event makes, one choice for each chunk."""
         if isinstance(event, Began):
             return self._begin(event.choice)
         if isinstance(event, Wrote):

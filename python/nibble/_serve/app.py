@@ -66,7 +66,8 @@ def _make_chat(context: Context, body: Any, post: Post) -> tuple[Served, Callabl
 
     def make() -> Job:
         work = TextWork(model, model.prepare_chat(request), post)
-        answer = ChatAnswer(request, lambda: model.tool_text(request), model.model.tokenizer.bytes_of)
+        keeps = context.logs_prompts or not request.is_stream
+        answer = ChatAnswer(request, lambda: model.tool_text(request), model.model.tokenizer.bytes_of, keeps)
         return Job(work, model.id, answer, request.is_stream, request.wants_usage)
 
     return model, make
@@ -79,7 +80,8 @@ def _make_completion(context: Context, body: Any, post: Post) -> tuple[Served, C
     def make() -> Job:
         decode = model.model.tokenizer.decode
         work = TextWork(model, model.prepare_completion(request), post)
-        answer = CompletionAnswer(request, [one if isinstance(one, str) else decode(one) for one in request.prompts])
+        prompts = [one if isinstance(one, str) else decode(one) for one in request.prompts]
+        answer = CompletionAnswer(request, prompts, context.logs_prompts or not request.is_stream)
         return Job(work, model.id, answer, request.is_stream, request.wants_usage)
 
     return model, make
