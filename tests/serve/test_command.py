@@ -5,7 +5,9 @@ import re
 import signal
 import socket
 import subprocess
+import tomllib
 import urllib.request
+from pathlib import Path
 
 import pytest
 
@@ -69,6 +71,13 @@ def test_what_cannot_be_served_is_one_sentence(folder, tmp_path):
     assert refused(folder, "--sessions", 0)[0] == 2
     code, sentence = refused(tmp_path)
     assert (code, "cannot be read" in sentence, sentence.count("\n")) == (1, True, 1)
+
+
+@pytest.mark.parametrize("extra", ["serve", "ray"])
+def test_what_is_installed_with_it_runs_language_models_and_encoders(extra):
+    with open(Path(__file__).resolve().parents[2] / "pyproject.toml", "rb") as file:
+        extras = tomllib.load(file)["project"]["optional-dependencies"]
+    assert "nibble-runtime[generate,encode]" in extras[extra]
 
 
 def test_help_names_every_option():
