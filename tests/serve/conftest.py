@@ -29,6 +29,6 @@ def served(folder):
         yield running
         # Whatever the tests did, nothing is left of it.
         pool, scheduler = running.text().pool, running.server.scheduler
-        wait_for(lambda: scheduler._admitted == 0)
-        assert (pool.in_use, scheduler.running, scheduler.waiting, scheduler._admitted) == (0, 0, 0, 0)
+        wait_for(lambda: scheduler.admitted == 0)
+        assert (pool.in_use, scheduler.running, scheduler.waiting, scheduler.admitted) == (0, 0, 0, 0)
         assert scheduler.steps_after_cancel <= 1

@@ -39,13 +39,25 @@ def test_a_session_that_was_stopped_keeps_what_it_computed(served):
     assert usage["prompt_tokens_details"]["cached_tokens"] == usage["prompt_tokens"] - 1
 
 
+def test_tokens_that_were_made_before_a_client_left_are_counted(served):
+    tokens, seen = served.server.metrics.tokens, len(served.logs)
+    before = tokens["tiny", "generated"]
+    wire = Wire(served, CHAT, endless(n=1, stream=True))
+    wire.read_until(b'"delta":{"content":"')
+    wire.leave()
+    wait_for(lambda: any("cancelled" in line for line in served.logs[seen:]))
+    (logged,) = [line for line in served.logs[seen:] if "cancelled" in line]
+    assert logged["generated_tokens"] > 0
+    assert tokens["tiny", "generated"] == before + logged["generated_tokens"]
+
+
 def test_a_request_that_takes_too_long_is_an_error(folder):
     with Running([ServedText("tiny", str(folder), 2)], limits={"seconds": 1}) as running:
         answer = running.post(CHAT, endless())
         assert (answer.status, answer.json["error"]["code"]) == (504, "timeout")
         assert "longer than 1 seconds" in answer.json["error"]["message"]
         scheduler = running.server.scheduler
-        wait_for(lambda: scheduler._admitted == 0)
+        wait_for(lambda: scheduler.admitted == 0)
         assert (scheduler.running, running.text().pool.in_use) == (0, 0)
 
 

@@ -5,6 +5,7 @@ import json
 import pytest
 
 import nibble
+from nibble._serve.metrics import Metrics
 from support import served_model
 from support.serving import wait_for
 
@@ -168,6 +169,12 @@ def test_completions_go_on_with_texts_and_tokens(served, alone):
     assert "".join(chunk["choices"][0]["text"] for chunk in chunks) == alone("x", raw=True, max_tokens=16)
 
 
+def test_numbers_have_all_their_digits():
+    text = Metrics().text([("steps_total", "Steps.", "", 1234567), ("pause_seconds", "A pause.", "", 0.25)])
+    assert "# TYPE nibble_steps_total counter\nnibble_steps_total 1234567\n" in text
+    assert "# TYPE nibble_pause_seconds gauge\nnibble_pause_seconds 0.250000\n" in text
+
+
 def test_models_health_metrics_and_the_page(served):
     listed = served.get("/v1/models").json
     assert [(model["id"], model["object"]) for model in listed["data"]] == [("tiny", "model"), ("words", "model")]
@@ -176,6 +183,8 @@ def test_models_health_metrics_and_the_page(served):
     metrics = served.get("/metrics").body.decode()
     assert 'nibble_requests_total{path="/health",status="200"}' in metrics
     assert all(line.startswith("#") or len(line.rsplit(" ", 1)) == 2 for line in metrics.splitlines())
+    for name in ("steps_total", "device_reopened_total"):
+        assert f"# TYPE nibble_{name} counter" in metrics
     page = served.get("/")
     assert b"<h1>Chat</h1>" in page.body
     assert "default-src 'none'" in page.headers["content-security-policy"]

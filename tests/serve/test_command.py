@@ -5,12 +5,15 @@ import re
 import signal
 import socket
 import subprocess
+import tomllib
 import urllib.request
+from pathlib import Path
 
 import pytest
 
 from conformance.command import COMMAND
 from conformance.command import pytestmark as needs_command
+from nibble._commands.serve import _parser
 from support.served_model import endless
 from support.serving import Wire
 
@@ -70,9 +73,20 @@ def test_what_cannot_be_served_is_one_sentence(folder, tmp_path):
     assert (code, "cannot be read" in sentence, sentence.count("\n")) == (1, True, 1)
 
 
+@pytest.mark.parametrize("extra", ["serve", "ray"])
+def test_what_is_installed_with_it_runs_language_models_and_encoders(extra):
+    with open(Path(__file__).resolve().parents[2] / "pyproject.toml", "rb") as file:
+        extras = tomllib.load(file)["project"]["optional-dependencies"]
+    assert "nibble-runtime[generate,encode]" in extras[extra]
+
+
 def test_help_names_every_option():
     done = subprocess.run([COMMAND, "serve", "--help"], capture_output=True, text=True, check=True)
-    for option in ("--host", "--api-key", "--cors-origin", "--sessions", "--session-memory", "--queue"):
-        assert option in done.stdout
+    described = re.split(r"\noptions:\n", done.stdout)[1]
+    options = [option for action in _parser()._actions for option in action.option_strings]
+    assert len(options) > 15
+    for option in options:
+        assert re.search(rf"^  (-\w, )?{option}\b.* .*\w", described, re.MULTILINE), option
+    assert all(action.help for action in _parser()._actions if action.option_strings)
     listed = subprocess.run([COMMAND, "--help"], capture_output=True, text=True, check=True)
     assert "serve" in listed.stdout

@@ -104,7 +104,7 @@ def test_a_further_connection_closes_the_one_that_was_silent_longest_and_no_busy
     busy.leave()
     for one in silent:
         one.close()
-    wait_for(lambda: narrow.server.scheduler._admitted == 0)
+    wait_for(lambda: narrow.server.scheduler.admitted == 0)
 
 
 @pytest.mark.parametrize("begun", [b"", GET, GET + b"\r\n" + GET], ids=["nothing", "half", "second"])
@@ -137,7 +137,7 @@ def test_requests_that_are_given_up_at_once_leave_nothing(served):
             wire.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")  # a reset
         wire.leave()
     scheduler = served.server.scheduler
-    wait_for(lambda: scheduler._admitted == 0)
+    wait_for(lambda: scheduler.admitted == 0)
     assert (scheduler.running, served.text().pool.in_use) == (0, 0)
     assert scheduler.steps_after_cancel <= 1
     assert served.post(CHAT, SHORT).json["choices"] == wanted

@@ -4,6 +4,9 @@ import socket
 
 import pytest
 
+from nibble._serve.chat_answer import ChatAnswer
+from nibble._serve.completion_answer import CompletionAnswer
+from nibble._serve.guard import is_loopback, names_of
 from nibble._serve.served import ServedText
 from support.served_model import endless
 from support.serving import Running, Wire, wait_for
@@ -52,6 +55,26 @@ def test_a_name_that_somebody_else_gave_this_machine_is_refused(served):
     assert served.get("/v1/models", Host="[::1]:80").status == 200
 
 
+@pytest.mark.parametrize(("host", "names"), [("127.0.0.2", []), ("0.0.0.0", ["models.example"])])
+def test_names_are_checked_wherever_they_are_given_or_only_this_machine_can_call(folder, host, names):
+    with Running([ServedText("tiny", str(folder), 1)], host=host, hosts=names) as running:
+        assert running.get("/v1/models", Host="evil.example").status == 421
+        for name in ("localhost", host, *names):
+            assert running.get("/v1/models", Host=name).status == 200
+
+
+def test_where_the_server_is_for_everybody_it_has_any_name():
+    assert names_of("0.0.0.0", []) is names_of("192.0.2.1", []) is names_of("models.example", []) is None
+    assert [is_loopback(host) for host in ("localhost", "::1", "127.8.9.1", "::", "10.0.0.1")] == [True] * 3 + [
+        False
+    ] * 2
+
+
+def test_a_connection_is_kept_as_long_as_it_may_be_silent(served):
+    wait_for(lambda: served.server._uvicorn is not None)
+    assert served.server._uvicorn.config.timeout_keep_alive == served.server.settings.limits.body_seconds == 30
+
+
 def test_a_body_that_is_too_long_or_too_slow_is_refused(strict):
     answer = strict.post(CHAT, {**SHORT, "user": "x" * 3000}, **KEY)
     assert answer.status == 413
@@ -75,15 +98,30 @@ def test_more_requests_than_may_wait_are_told_to_come_again(folder):
     with Running([ServedText("tiny", str(folder), 1)], queue=1, limits={"requests": 3}) as running:
         scheduler = running.server.scheduler
         wires = [Wire(running, CHAT, endless(stream=True)) for _ in range(2)]
-        wait_for(lambda: scheduler._admitted == 2)
+        wait_for(lambda: scheduler.admitted == 2)
         answer = running.post(CHAT, SHORT)
         assert (answer.status, answer.json["error"]["type"]) == (429, "rate_limit_error")
         assert int(answer.headers["retry-after"]) >= 1
         assert running.get("/health").status == 200
         for wire in wires:
             wire.leave()
-        wait_for(lambda: scheduler._admitted == 0)
+        wait_for(lambda: scheduler.admitted == 0)
         assert running.post(CHAT, SHORT).status == 200
+
+
+def test_a_server_that_cannot_go_on_says_so(folder):
+    with Running([ServedText("tiny", str(folder), 1)]) as running:
+        assert running.get("/health").json == {"status": "ok"}
+
+        def fail():
+            raise KeyError("a bug")
+
+        running.server.scheduler._round = fail
+        for _ in range(2):
+            answer = running.post(CHAT, SHORT)
+            assert (answer.status, answer.json["error"]["code"]) == (500, "internal")
+        health = running.get("/health")
+        assert (health.status, health.json) == (503, {"status": "failed", "error": "KeyError: 'a bug'"})
 
 
 def test_an_answer_is_not_longer_than_the_server_allows(folder):
@@ -98,6 +136,26 @@ def test_prompts_are_logged_if_that_is_wanted(strict):
     (line,) = [line for line in strict.logs if "unmistakable" in str(line.get("request"))]
     assert line["answer"][0]["role"] == "assistant"
     assert "sésame" not in strict.lines.getvalue()
+
+
+def test_a_stream_is_logged_too_and_is_not_kept_otherwise(strict, served, monkeypatch):
+    answers = []
+    for kind in (ChatAnswer, CompletionAnswer):
+        monkeypatch.setattr(kind, "usage", property(lambda self: answers.append(self)))
+    asked = {"model": "tiny", "max_tokens": 3, "stream": True, "stream_options": {"include_usage": True}}
+    chat = {**asked, "messages": SHORT["messages"], "logprobs": True}
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+    call = {**chat, "tools": [tool], "tool_choice": "required", "max_tokens": 100}
+    for path, body in ((CHAT, chat), (CHAT, call), ("/v1/completions", {**asked, "prompt": "a", "logprobs": 1})):
+        for running, keeps in ((strict, True), (served, False)):
+            assert running.post(path, body, **KEY).status == 200
+            (choice,) = answers.pop()._choices()
+            message = choice.get("message", choice)
+            calls = message.get("tool_calls", [])
+            arguments = "".join(one["function"]["arguments"] for one in calls)
+            said = message.get("text") or message.get("content") or arguments
+            assert bool(said) == keeps
+            assert any(choice["logprobs"].values()) == keeps
 
 
 @pytest.mark.parametrize(("seconds", "end"), [(60, b"[DONE]"), (0, b'"code":"shutting_down"')], ids=["ends", "told"])

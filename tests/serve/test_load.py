@@ -20,7 +20,7 @@ def asked(folder) -> dict[str, str]:
 
 def settled(running: Running) -> None:
     scheduler = running.server.scheduler
-    wait_for(lambda: scheduler.running == scheduler.waiting == scheduler._admitted == 0)
+    wait_for(lambda: scheduler.running == scheduler.waiting == scheduler.admitted == 0)
     assert running.text().pool.in_use == 0
 
 

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from support.serving import wait_for
+
 USER = [{"role": "user", "content": "hi"}]
 CHAT, COMPLETE, EMBED = "/v1/chat/completions", "/v1/completions", "/v1/embeddings"
 OTHER = {"type": "function", "function": {"name": "b"}}
@@ -31,6 +33,7 @@ CHATS = [
     (b"{", None, "the body is no JSON: "),
     (b"\xff", None, "the body is no JSON: "),
     (b"[" * 100000, None, "the body is nested too deeply"),
+    (b'{"seed": -' + b"1" * 5000 + b"}", None, "the body has a number of 5000 digits, but it may have 640"),
     (b'{"temperature": NaN}', None, "NaN is no number of JSON"),
     ([], None, "the body must be an object, but it is []"),
     ({"messages": USER}, "model", "model is missing"),
@@ -96,6 +99,12 @@ CHATS = [
     (tool(name="a", parameters={"type": "array"}), "tools[0].function.parameters", "the JSON schema of an object"),
     (tool(name="a", parameters={"properties": 3}), "tools", "the grammar cannot be used: "),
     (tool(name="a", parameters={"required": ["x"] * 5000}), "tools", "tools has 5002 values in its schemas, but there"),
+    (tool(name="a", parameterz={}), "tools[0].function.parameterz", "parameterz is no parameter that is known here"),
+    (chat(tools=[{**OTHER, "x": 1}]), "tools[0].x", "tools[0].x is no parameter that is known here"),
+    (chat(tools=[OTHER], tool_choice={**OTHER, "x": 1}), "tool_choice.x", "tool_choice.x is no parameter"),
+    (chat(tools=[OTHER], tool_choice={"type": "function", "function": {"name": "b", "x": 1}}), "tool_choice.function.x",
+     "tool_choice.function.x is no parameter"),
+    (chat(parallel_tool_calls=0), "parallel_tool_calls", "parallel_tool_calls is 0, but it must be true or false"),
     (chat(tool_choice="required"), "tool_choice", 'tool_choice is "required", but there are no tools'),
     ({**tool(name="a"), "tool_choice": "some"}, "tool_choice", "but it must be none, auto, required"),
     ({**tool(name="a"), "tool_choice": OTHER}, "tool_choice", 'names the function "b", which is not among the tools'),
@@ -142,6 +151,16 @@ def test_the_next_request_works(served):
     assert served.post(CHAT, chat()).status == 200
 
 
+def test_what_a_function_says_of_itself_is_taken(served):
+    function = {"name": "b", "description": "does it", "strict": True, "parameters": {"type": "object"}}
+    asked = chat(tools=[{"type": "function", "function": function}], tool_choice=OTHER, parallel_tool_calls=False)
+    assert served.post(CHAT, asked).status == 200
+
+
+def test_best_of_as_many_as_are_wanted_is_no_choice(served):
+    assert served.post(COMPLETE, {"model": "tiny", "prompt": "a", "n": 2, "best_of": 2, "max_tokens": 1}).status == 200
+
+
 def test_what_is_null_is_as_good_as_absent(served):
     names = ("temperature", "top_p", "n", "stop", "tools", "tool_choice", "response_format", "seed", "logit_bias")
     assert served.post(CHAT, chat(**dict.fromkeys(names))).status == 200
@@ -161,7 +180,10 @@ def test_a_body_of_another_type_is_refused_because_any_web_page_could_send_it(se
 
 
 def test_no_prompt_is_in_the_log(served):
+    seen = len(served.logs)
     served.post(CHAT, chat(messages=[{"role": "user", "content": "unmistakable"}]))
+    # The answer is there before its line.
+    wait_for(lambda: any(line["event"] == "request" for line in served.logs[seen:]))
     lines = served.lines.getvalue()
     assert "unmistakable" not in lines
     assert all(json.loads(line)["time"] for line in lines.splitlines())

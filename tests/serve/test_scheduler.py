@@ -1,7 +1,6 @@
 """Whose turn it is, who must wait, and what happens to those that fail or go away. Works here compute nothing."""
 
 import threading
-from types import SimpleNamespace
 
 import pytest
 
@@ -15,6 +14,11 @@ PATIENCE = 120
 GONE = ApiError(499, "gone", code="client_gone")
 
 
+class Place:
+    def __init__(self, slots: int):
+        self.slots = slots
+
+
 class Counting(Work):
     """A work of so many steps. Each waits until the test lets it."""
 
@@ -24,6 +28,7 @@ class Counting(Work):
         self._place, self._left, self._diary, self._name = place, steps, diary, name
         self._fails, self._gate = fails, gate
         self.left_sound, self.is_over = None, threading.Event()
+        self.fails_to_leave: BaseException | None = None
 
     @property
     def place(self):
@@ -40,6 +45,8 @@ class Counting(Work):
 
     def leave(self, is_sound):
         self.left_sound = is_sound
+        if self.fails_to_leave:
+            raise self.fails_to_leave
 
     def finish(self, error=None):
         super().finish(error)
@@ -54,7 +61,7 @@ class Counting(Work):
 
 @pytest.fixture
 def place():
-    return SimpleNamespace(slots=2)
+    return Place(2)
 
 
 @pytest.fixture
@@ -62,7 +69,7 @@ def make():
     made = []
 
     def make(queue=8, reopen=lambda: None):
-        made.append(Scheduler(slots=2, queue=queue, reopen=reopen, say=lambda *_, **__: None))
+        made.append(Scheduler(queue=queue, reopen=reopen, say=lambda *_, **__: None))
         made[-1].start()
         return made[-1]
 
@@ -72,7 +79,7 @@ def make():
 
 
 def submit(scheduler, *works):
-    tickets = [scheduler.admit() for _ in works]
+    tickets = [scheduler.admit(work.place) for work in works]
     for work, ticket in zip(works, tickets, strict=True):
         scheduler.submit(work, ticket)
 
@@ -95,20 +102,25 @@ def test_who_comes_when_all_places_are_taken_shall_come_again(make, place):
     works = [Counting(place, 1, [], gate=gate) for _ in range(3)]
     submit(scheduler, *works)
     with pytest.raises(ApiError) as refused:
-        scheduler.admit()
-    assert (refused.value.status, refused.value.retry_after >= 1) == (429, True)
-    assert "3 requests run or wait" in refused.value.message
+        scheduler.admit(place)
+    assert (refused.value.status, refused.value.retry_after) == (429, 2)  # three seconds of work, for two at once
+    assert "3 requests for the model run or wait" in refused.value.message
+    # Another model has places of its own.
+    other = Counting(Place(1), 1, [])
+    submit(scheduler, other)
+    scheduler.admit(other.place).give_back()
     gate.set()
-    assert [work.error for work in works] == [None] * 3
-    scheduler.admit().give_back()
+    assert [work.error for work in (*works, other)] == [None] * 4
+    scheduler.admit(place).give_back()
 
 
-def test_a_place_is_given_back_once(make):
+def test_a_ticket_is_given_back_once(make, place):
     scheduler = make()
-    ticket = scheduler.admit()
+    ticket = scheduler.admit(place)
+    assert scheduler.admitted == 1
     ticket.give_back()
     ticket.give_back()
-    assert scheduler._admitted == 0
+    assert scheduler.admitted == 0
 
 
 def test_a_cancelled_request_makes_at_most_the_step_that_it_is_in(make, place):
@@ -158,14 +170,15 @@ def test_after_a_lost_device_those_that_ran_have_an_error_and_those_that_waited_
     assert (reopened, scheduler.reopened, scheduler.lost) == ([1], 1, None)
 
 
-def test_a_device_that_does_not_open_again_is_tried_with_the_next_request(make):
-    failures, gate = [nibble.NibbleError("no adapter", "gpu")], threading.Event()
+@pytest.mark.parametrize("failure", [nibble.NibbleError("no adapter", "gpu"), ValueError("no adapter")], ids=repr)
+def test_a_device_that_does_not_open_again_is_tried_with_the_next_request(make, failure):
+    failures, gate = [failure], threading.Event()
 
     def reopen():
         if failures:
             raise failures.pop()
 
-    scheduler, narrow = make(reopen=reopen), SimpleNamespace(slots=1)
+    scheduler, narrow = make(reopen=reopen), Place(1)
     lost = Counting(narrow, 1, [], fails=nibble.NibbleError("it is lost", "device_lost"), gate=gate)
     second, third = Counting(narrow, 1, []), Counting(narrow, 1, [])
     submit(scheduler, lost, second)
@@ -178,6 +191,57 @@ def test_a_device_that_does_not_open_again_is_tried_with_the_next_request(make):
     assert (scheduler.lost, scheduler.reopened) == (None, 1)
 
 
+@pytest.mark.parametrize("fails", [None, ZeroDivisionError(), nibble.NibbleError("top_p is 2", "invalid_argument")])
+def test_a_work_that_cannot_give_back_what_it_had_has_ended_all_the_same(make, place, fails):
+    scheduler = make()
+    stuck, right = Counting(place, 1, [], fails=fails), Counting(place, 5, [])
+    stuck.fails_to_leave = RuntimeError("it sticks")
+    submit(scheduler, stuck, right)
+    assert (stuck.error is None) == (fails is None)
+    assert right.error is None
+    assert scheduler.failure is None
+
+
+def test_a_thread_that_ends_leaves_nobody_waiting(make):
+    class Broken:
+        @property
+        def slots(self):
+            raise KeyError("slots")
+
+    scheduler, gate = make(), threading.Event()
+    running, broken = Counting(Place(2), 10**9, [], gate=gate), Counting(Broken(), 1, [])
+    tickets = [scheduler.admit(running.place) for _ in range(2)]
+    scheduler.submit(running, tickets[0])
+    scheduler.submit(broken, tickets[1])
+    gate.set()
+    assert [work.error.status for work in (running, broken)] == [500, 500]
+    with pytest.raises(ApiError, match="must be started again"):
+        scheduler.admit(Place(1))
+    assert isinstance(scheduler.failure, KeyError)
+
+
+def test_who_is_just_beginning_is_cancelled_with_all_others(make, place):
+    has_begun, gate = threading.Event(), threading.Event()
+
+    class Slow(Counting):
+        def begin(self):
+            has_begun.set()
+            assert gate.wait(PATIENCE)
+
+    scheduler = make()
+    slow, next_one = Slow(place, 10**9, []), Counting(place, 10**9, [])
+    submit(scheduler, slow, next_one)
+    assert has_begun.wait(PATIENCE)
+    scheduler.cancel_all(GONE)
+    try:
+        assert [work.cancelled_for for work in (slow, next_one)] == [GONE, GONE]
+    finally:
+        gate.set()
+        scheduler.cancel(slow, GONE)
+        scheduler.cancel(next_one, GONE)
+    assert [work.error for work in (slow, next_one)] == [GONE, GONE]
+
+
 def test_closing_ends_what_runs_and_refuses_what_comes(make, place):
     scheduler = make()
     endless = Counting(place, 10**9, [])
@@ -185,4 +249,4 @@ def test_closing_ends_what_runs_and_refuses_what_comes(make, place):
     scheduler.close()
     assert endless.error.code == "shutting_down"
     with pytest.raises(ApiError, match="shutting down"):
-        scheduler.admit()
+        scheduler.admit(Place(1))

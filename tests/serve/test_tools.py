@@ -30,13 +30,13 @@ def written(style) -> str:
     return style.opening + (style.between.join(calls) if style.between else calls[0]) + style.closing
 
 
-def is_taken(grammar: str, served, text: str) -> bool:
-    """Whether a grammar takes a whole text, token by token."""
+def is_taken(grammar: str, served, *texts: str) -> bool:
+    """Whether a grammar takes a whole text, token by token. No token is of two texts."""
     from nibble._text.constraint import Constraint, grammar_of
 
     model = served.text().model
     constraint = Constraint(model.vocabulary(), grammar_of(grammar=grammar))
-    for token in model.tokenizer.encode(text):
+    for token in [token for text in texts for token in model.tokenizer.encode(text)]:
         if not constraint.allowed()[token // 32] >> (token % 32) & 1:
             return False
         constraint.take(token)
@@ -86,6 +86,37 @@ def test_what_may_become_a_call_is_held_back_and_what_is_none_is_handed_out():
     assert reader.finish() == [Words("<")]
     bare = ToolText(BARE, ["f"])
     assert [*bare.push("no {"), *bare.push("}")] == [Words("no {"), Words("}")]
+
+
+@pytest.mark.parametrize("step", [1, 3, 1000])
+@pytest.mark.parametrize("style", [TAGS, LIST, BARE], ids=["tags", "list", "bare"])
+def test_no_word_of_an_answer_is_lost(style, step):
+    """Whatever looks like a call: in an answer that has a format, in words, or in what was cut off."""
+
+    def read(text, is_shaped):
+        reader, parts = ToolText(style, ["get_weather", "light"], is_shaped), []
+        for at in range(0, len(text), step):
+            parts += reader.push(text[at : at + step])
+        return [*parts, *reader.finish()]
+
+    shaped = json.dumps({"a": f"{style.trigger} x", "b": style.opening + style.head("light")})
+    cut = style.opening + style.head("light")[:-3]
+    for text, is_shaped in ((shaped, True), (f"I say {style.trigger} and {style.trigger}", False), (cut, False)):
+        parts = read(text, is_shaped)
+        assert all(isinstance(part, Words) for part in parts)
+        assert "".join(part.text for part in parts) == text
+    if style.opening:
+        words, call, *_ = read(f"{style.trigger}{written(style)}", False)
+        assert (words, call) == (Words(style.trigger), CallBegins("get_weather"))
+        assert CallBegins("light") in read(written(style), True)
+
+
+def test_free_words_do_not_spell_what_calls_begin_with(served):
+    special = served.text().model.vocabulary().special_ids
+    for given in (special, {}, {**special, TAGS.trigger: 1}):
+        grammar = tool_grammar(USE, TAGS, given)
+        assert is_taken(grammar, served, "a <tool", "box>")
+        assert not is_taken(grammar, served, "a <tool", "_call> b")
 
 
 def test_styles_are_those_of_the_templates():

@@ -33,12 +33,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--api-key", metavar="KEY", help="what clients must send; better by $NIBBLE_API_KEY, which others do not see")
     add("--cors-origin", action="append", default=[], metavar="URL", help="pages of this origin may call; repeatable")
     add("--allowed-host", action="append", default=[], metavar="NAME",
-        help="a further name of this machine, as a proxy hands it on, where --host is local; repeatable")  # fmt: skip
+        help="a further name by which clients may call the server, as a proxy hands it on; repeatable")  # fmt: skip
     add("--sessions", type=count, default=4, metavar="N", help="requests of a model that run at once; default: 4")
     add("--session-memory", type=count, metavar="MIB",
         help="for caches of a model's sessions, those included that keep what they computed for later requests; "
         "default: for twice as many sessions")  # fmt: skip
-    add("--queue", type=_some, default=64, metavar="N", help="requests that may wait; more are refused; default: 64")
+    add("--queue", type=_some, default=64, metavar="N", help="requests of a model that may wait; default: 64")
     add("--max-requests", type=count, default=512, metavar="N",
         help="requests that are open at once, in whatever state; default: 512")  # fmt: skip
     add("--max-connections", type=count, default=1024, metavar="N",
@@ -127,8 +127,10 @@ def _named(given: str) -> tuple[str, str]:
 
 
 def _tell(server) -> None:
+    from .._serve.guard import is_loopback
+
     names = ", ".join(server.serving.models)
     print(f"{names} on {server.serving.device.name}: {server.url}/v1, chat at {server.url}/", flush=True)
     server.log.say("info", event="listening", url=server.url, models=list(server.serving.models))
-    if not server.settings.key and server.settings.host not in ("localhost", "127.0.0.1", "::1"):
+    if not server.settings.key and not is_loopback(server.settings.host):
         print("nibble: whoever reaches this address can use the models: there is no --api-key", file=sys.stderr)

@@ -19,25 +19,32 @@ class Answer:
     chunk_object: str
     prefix: str
 
-    def __init__(self, model: str, choices_per_prompt: int):
+    def __init__(self, model: str, choices_per_prompt: int, keeps: bool = True):
+        """keeps: what was said, for body() and the log; whoever streams needs neither, and answers may be long."""
+        self._keeps = keeps
         self.id = f"{self.prefix}-{secrets.token_hex(12)}"
         self._head = {"created": int(time.time()), "model": model, "system_fingerprint": FINGERPRINT}
         self._per_prompt = choices_per_prompt
         self.prompt_tokens = self.cached_tokens = self.completion_tokens = 0
+        self._written = 0  # tokens of the choice that is being written
         self.reasons: list[str] = []
 
     def take(self, event: Event) -> list[dict]:
-        """The choices of chunks that an event makes, one choice for each chunk. All of them are kept for body()."""
+        """The choices of chunks that an event makes, one choice for each chunk."""
         if isinstance(event, Began):
             return self._begin(event.choice)
         if isinstance(event, Wrote):
+            # Now, and not in the end, to which not everyone stays.
+            self._written += len(event.piece.ids)
+            self.completion_tokens += len(event.piece.ids)
             return self._write(event.choice, event.piece)
         if isinstance(event, Ended):
             usage = event.usage
             if event.choice % self._per_prompt == 0:
                 self.prompt_tokens += usage.prompt_tokens
                 self.cached_tokens += usage.cached_tokens
-            self.completion_tokens += usage.completion_tokens
+            self.completion_tokens += usage.completion_tokens - self._written
+            self._written = 0
             return self._end(event.choice, event.reason)
         return []
 

@@ -24,7 +24,7 @@ from .context import Context
 from .embedding_request import embedding_request
 from .errors import ApiError, wrong
 from .events import Done, Encoded, Event, Failed
-from .exchange import Exchange, Job
+from .exchange import Exchange, Job, Make
 from .fields import shown
 from .guard import Guard, error_response
 from .json_text import as_json, as_long_json
@@ -60,24 +60,34 @@ def make_app(context: Context, *, key: str | None, hosts: Iterable[str] | None, 
     return CORSMiddleware(guarded, allow_origins=list(origins), allow_methods=methods, allow_headers=headers)
 
 
-def _make_chat(context: Context, body: Any, post: Post) -> Job:
+def _make_chat(context: Context, body: Any, post: Post) -> tuple[Served, Callable[[], Job]]:
     request = chat_request(body, context.limits.choices)
     model = context.serving.find(request.model, "text")
-    work = TextWork(model, model.prepare_chat(request), post)
-    answer = ChatAnswer(request, lambda: model.tool_text(request), model.model.tokenizer.bytes_of)
-    return Job(work, model.id, answer, request.is_stream, request.wants_usage)
+
+    def make() -> Job:
+        work = TextWork(model, model.prepare_chat(request), post)
+        keeps = context.logs_prompts or not request.is_stream
+        answer = ChatAnswer(request, lambda: model.tool_text(request), model.model.tokenizer.bytes_of, keeps)
+        return Job(work, model.id, answer, request.is_stream, request.wants_usage)
+
+    return model, make
 
 
-def _make_completion(context: Context, body: Any, post: Post) -> Job:
+def _make_completion(context: Context, body: Any, post: Post) -> tuple[Served, Callable[[], Job]]:
     request = completion_request(body, context.limits.choices)
     model = context.serving.find(request.model, "text")
-    decode = model.model.tokenizer.decode
-    work = TextWork(model, model.prepare_completion(request), post)
-    answer = CompletionAnswer(request, [one if isinstance(one, str) else decode(one) for one in request.prompts])
-    return Job(work, model.id, answer, request.is_stream, request.wants_usage)
+
+    def make() -> Job:
+        decode = model.model.tokenizer.decode
+        work = TextWork(model, model.prepare_completion(request), post)
+        prompts = [one if isinstance(one, str) else decode(one) for one in request.prompts]
+        answer = CompletionAnswer(request, prompts, context.logs_prompts or not request.is_stream)
+        return Job(work, model.id, answer, request.is_stream, request.wants_usage)
+
+    return model, make
 
 
-def _text(make: Callable[[Context, Any, Post], Job]) -> Callable:
+def _text(make: Make) -> Callable:
     async def answer(request: Request) -> Response:
         exchange = Exchange(request.app.state.context, request)
         is_handed_over = False
@@ -108,15 +118,19 @@ async def _embeddings(request: Request) -> Response:
     exchange = Exchange(request.app.state.context, request)
     asked: dict[str, Any] = {}
 
-    def make(context: Context, body: Any, post: Post) -> Job:
+    def make(context: Context, body: Any, post: Post) -> tuple[Served, Callable[[], Job]]:
         wanted = embedding_request(body)
         model = context.serving.find(wanted.model, "encoder")
         width = model.encoder.width
         if wanted.dimensions not in (None, width):
             raise wrong("dimensions", f"dimensions is {wanted.dimensions}, but vectors of '{model.id}' have {width}")
-        texts = model.tokens_of(wanted.inputs)
-        asked.update(wanted=wanted, tokens=sum(map(len, texts)), vectors=np.zeros((len(texts), width), np.float32))
-        return Job(EmbeddingWork(model, texts, post), model.id)
+
+        def make_job() -> Job:
+            texts = model.tokens_of(wanted.inputs)
+            asked.update(wanted=wanted, tokens=sum(map(len, texts)), vectors=np.zeros((len(texts), width), np.float32))
+            return Job(EmbeddingWork(model, texts, post), model.id)
+
+        return model, make_job
 
     try:
         await exchange.begin(make)
@@ -166,28 +180,32 @@ async def _model(request: Request) -> Response:
 
 async def _health(request: Request) -> Response:
     context: Context = request.app.state.context
-    lost = context.scheduler.lost
-    state = {"status": "ok"} if lost is None else {"status": "device lost", "error": str(lost)}
-    return Response(as_json(state), 200 if lost is None else 503, media_type="application/json")
+    lost, failure = context.scheduler.lost, context.scheduler.failure
+    state = {"status": "ok"}
+    if failure is not None:
+        state = {"status": "failed", "error": f"{type(failure).__name__}: {failure}"}
+    elif lost is not None:
+        state = {"status": "device lost", "error": str(lost)}
+    return Response(as_json(state), 200 if state == {"status": "ok"} else 503, media_type="application/json")
 
 
 async def _metrics(request: Request) -> Response:
     context: Context = request.app.state.context
     scheduler, models = context.scheduler, context.serving.models.values()
     pools = [(f'{{model="{model.id}"}}', model.pool) for model in models if model.kind == "text"]
-    gauges = [
+    others = [
         ("waiting_requests", "Requests that wait for a session.", "", scheduler.waiting),
         ("running_requests", "Requests that run.", "", scheduler.running),
-        ("steps", "Steps that were made: chunks of prompts, tokens, batches.", "", scheduler.steps),
+        ("steps_total", "Steps that were made: chunks of prompts, tokens, batches.", "", scheduler.steps),
         ("steps_after_cancel", "The most steps that a request made after it was cancelled.", "",
          scheduler.steps_after_cancel),
-        ("device_reopened", "How often the device was lost and opened again.", "", scheduler.reopened),
+        ("device_reopened_total", "How often the device was lost and opened again.", "", scheduler.reopened),
         ("event_loop_longest_pause_seconds", "The longest time in which no request was heard.", "",
          context.metrics.longest_pause),
         *(("sessions_in_use", "Sessions that a request has.", labels, pool.in_use) for labels, pool in pools),
         *(("sessions_idle", "Sessions that keep what they computed.", labels, pool.idle) for labels, pool in pools),
     ]  # fmt: skip
-    return Response(context.metrics.text(gauges), media_type="text/plain; version=0.0.4")
+    return Response(context.metrics.text(others), media_type="text/plain; version=0.0.4")
 
 
 def _file(name: str, media_type: str) -> Callable:

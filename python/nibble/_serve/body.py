@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 # All bodies that are there together have the room of so many of the largest.
 _LARGEST = 16
+# Of a whole number, because more would take long. Python takes at least as many, however it is set up.
+_MOST_DIGITS = 640
 
 
 class Bodies:
@@ -63,11 +65,18 @@ def _check_head(request: Request, most: int, too_large: ApiError) -> None:
 
 def parse_json(body: bytes) -> Any:
     try:
-        return json.loads(body, parse_constant=_refuse)
+        return json.loads(body, parse_constant=_refuse, parse_int=_whole)
     except RecursionError:
         raise ApiError(400, "the body is nested too deeply", code="invalid_json") from None
     except ValueError as error:
         raise ApiError(400, f"the body is no JSON: {error}", code="invalid_json") from None
+
+
+def _whole(digits: str) -> int:
+    count = len(digits.removeprefix("-"))
+    if count > _MOST_DIGITS:
+        raise ApiError(400, f"the body has a number of {count} digits, but it may have {_MOST_DIGITS}")
+    return int(digits)
 
 
 def _refuse(name: str) -> NoReturn:

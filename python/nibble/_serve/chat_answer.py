@@ -22,8 +22,10 @@ class _Choice:
 class ChatAnswer(Answer):
     object, chunk_object, prefix = "chat.completion", "chat.completion.chunk", "chatcmpl"
 
-    def __init__(self, request: ChatRequest, tool_text: Callable[[], ToolText | None], bytes_of: Bytes):
-        super().__init__(request.model, request.choices)
+    def __init__(
+        self, request: ChatRequest, tool_text: Callable[[], ToolText | None], bytes_of: Bytes, keeps: bool = True
+    ):
+        super().__init__(request.model, request.choices, keeps)
         self._made = [_Choice(tool_text()) for _ in range(request.choices)]
         self._wants_logprobs, self._bytes_of = request.logprobs is not None, bytes_of
 
@@ -35,7 +37,8 @@ class ChatAnswer(Answer):
         logprobs = [
             logprob_of(one, self._bytes_of, top) for one, top in zip(piece.logprobs, piece.top_logprobs, strict=True)
         ]
-        made.logprobs += logprobs
+        if self._keeps:
+            made.logprobs += logprobs
         parts = made.tool_text.push(piece.text) if made.tool_text else [Words(piece.text)]
         deltas = [self._part(choice, part) for part in parts] or [{}]
         # Tokens have their log-probabilities with the first chunk that they are a part of.
@@ -45,7 +48,8 @@ class ChatAnswer(Answer):
     def _part(self, choice: int, part: Part) -> dict:
         made = self._made[choice]
         if isinstance(part, Words):
-            made.words.append(part.text)
+            if self._keeps:
+                made.words.append(part.text)
             return {"content": part.text}
         if isinstance(part, CallBegins):
             function = {"name": part.name, "arguments": ""}
@@ -53,7 +57,8 @@ class ChatAnswer(Answer):
             begun = {**made.calls[-1], "function": dict(function)}
             return {"tool_calls": [{"index": len(made.calls) - 1, **begun}]}
         assert isinstance(part, CallGoesOn)
-        made.calls[-1]["function"]["arguments"] += part.arguments
+        if self._keeps:
+            made.calls[-1]["function"]["arguments"] += part.arguments
         return {"tool_calls": [{"index": len(made.calls) - 1, "function": {"arguments": part.arguments}}]}
 
     def _end(self, choice: int, reason: str) -> list[dict]:

@@ -21,9 +21,9 @@ class CompletionAnswer(Answer):
     object = chunk_object = "text_completion"
     prefix = "cmpl"
 
-    def __init__(self, request: CompletionRequest, prompts: list[str]):
+    def __init__(self, request: CompletionRequest, prompts: list[str], keeps: bool = True):
         """prompts: as texts, for those who want them back."""
-        super().__init__(request.model, request.choices)
+        super().__init__(request.model, request.choices, keeps)
         self._echoed = prompts if request.echo else None
         self._made = [_Choice() for _ in range(len(request.prompts) * request.choices)]
         self._wants_logprobs = request.logprobs is not None
@@ -48,13 +48,15 @@ class CompletionAnswer(Answer):
             ],
             "text_offset": [made.length] * len(piece.logprobs),
         }
-        for name, values in found.items():
-            made.logprobs[name] += values
+        if self._keeps:
+            for name, values in found.items():
+                made.logprobs[name] += values
         return found
 
     def _add(self, choice: int, text: str, logprobs: dict[str, list] | None) -> dict:
         made = self._made[choice]
-        made.texts.append(text)
+        if self._keeps:
+            made.texts.append(text)
         made.length += len(text)
         return {"index": choice, "text": text, "logprobs": logprobs, "finish_reason": None}
 

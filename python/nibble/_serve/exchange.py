@@ -13,6 +13,7 @@ from .body import parse_json
 from .context import Context
 from .errors import ApiError, from_nibble, is_panic
 from .events import Done, Event, Failed, Mailbox
+from .served import Served
 from .work import Work
 
 
@@ -27,7 +28,8 @@ class Job:
     wants_usage: bool = False
 
 
-Make = Callable[[Context, Any, Callable[[Event], None]], Job]  # of the body's JSON
+# Of the body's JSON: the model that is asked, and what makes the job, which may take long.
+Make = Callable[[Context, Any, Callable[[Event], None]], tuple[Served, Callable[[], Job]]]
 
 
 class Exchange:
@@ -42,12 +44,13 @@ class Exchange:
         self.job: Job | None = None
 
     async def begin(self, make: Make) -> None:
-        """Reads, checks and submits. There is a place for it, or it is refused before it costs anything."""
+        """Reads, checks and submits. The model has a place for it, or it is refused before it costs much."""
         context = self._context
         async with context.bodies.read(self._request) as body:
-            ticket = context.scheduler.admit()
+            model, make_job = await self._in_thread(self._parse, make, body)
+            ticket = context.scheduler.admit(model)
             try:
-                self.job = await self._loop.run_in_executor(context.threads, self._make, make, body)
+                self.job = await self._in_thread(make_job)
                 context.scheduler.submit(self.job.work, ticket)
             except BaseException:
                 ticket.give_back()
@@ -57,20 +60,14 @@ class Exchange:
         late = ApiError(504, f"the request took longer than {seconds:g} seconds", code="timeout")
         self._alarm = self._loop.call_at(self.deadline, self._cancel, late)
 
-    def _make(self, make: Make, body: bytes) -> Job:
+    def _parse(self, make: Make, body: bytes) -> tuple[Served, Callable[[], Job]]:
         parsed = parse_json(body)
         if self._context.logs_prompts:
             self._request.scope["nibble"]["request"] = parsed
-        try:
-            return make(self._context, parsed, self._mailbox.post)
-        except RecursionError:
-            raise ApiError(400, "the body is nested too deeply") from None
-        except NibbleError as error:
-            raise from_nibble(error) from None
-        except BaseException as error:
-            if is_panic(error):
-                raise ApiError(400, f"a library failed on the request: {str(error)[:200]}") from None
-            raise
+        return make(self._context, parsed, self._mailbox.post)
+
+    async def _in_thread(self, function: Callable, *arguments: Any) -> Any:
+        return await self._loop.run_in_executor(self._context.threads, _told, function, *arguments)
 
     async def events(self) -> list[Event]:
         """Those that came. The last one of all is Done or Failed."""
@@ -121,3 +118,17 @@ class Exchange:
         facts["finish"] = ",".join(answer.reasons) or None
         if self._context.logs_prompts:
             facts["answer"] = answer.text
+
+
+def _told(function: Callable, *arguments: Any) -> Any:
+    """What goes wrong with a request, as its client is told."""
+    try:
+        return function(*arguments)
+    except RecursionError:
+        raise ApiError(400, "the body is nested too deeply") from None
+    except NibbleError as error:
+        raise from_nibble(error) from None
+    except BaseException as error:
+        if is_panic(error):
+            raise ApiError(400, f"a library failed on the request: {str(error)[:200]}") from None
+        raise

@@ -3,11 +3,12 @@
 import asyncio
 import hashlib
 import hmac
+import ipaddress
 import re
 import secrets
 import time
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -18,13 +19,26 @@ from .json_text import as_json
 
 # What needs no key: whether it lives, and the page, which asks for one.
 _OPEN = ("/health", "/", "/page.js")
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 # That a client has to take its answer, when a request has had all its time.
 _GRACE_SECONDS = 5
 
 
 def error_response(error: ApiError) -> Response:
     return Response(as_json(error.body), error.status, error.headers, "application/json")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches a server that listens there."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def names_of(host: str, further: Sequence[str]) -> set[str] | None:
+    """By which names a server may be called that listens there; None: by any."""
+    return {*_LOOPBACK, host, *further} if further or is_loopback(host) else None
 
 
 class Guard:

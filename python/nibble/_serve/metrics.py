@@ -33,8 +33,9 @@ class Metrics:
         self.durations, self.first_tokens, self.waits = Histogram(), Histogram(), Histogram()
         self.longest_pause = 0.0
 
-    def text(self, gauges: Iterable[tuple[str, str, str, float]]) -> str:
-        """gauges: name, what it says, labels, value; those of one name come together."""
+    def text(self, others: Iterable[tuple[str, str, str, float]]) -> str:
+        """others: name, what it says, labels, value; those of one name come together. Where the name ends with _total
+        it is a counter, which only grows; otherwise a gauge."""
         out: list[str] = []
 
         def describe(name: str, kind: str, what: str) -> str:
@@ -53,6 +54,7 @@ class Metrics:
             (self.first_tokens, "first_token_seconds", "From a request to its first text."),
         ):
             out += histogram.lines(describe(key, "histogram", what))
-        for key, what, labels, value in gauges:
-            out.append(f"{describe(key, 'gauge', what)}{labels} {value:g}")
+        for key, what, labels, value in others:
+            name = describe(key, "counter" if key.endswith("_total") else "gauge", what)
+            out.append(f"{name}{labels} {value if isinstance(value, int) else f'{value:.6f}'}")
         return "\n".join(out) + "\n"

@@ -3,11 +3,14 @@ step in its turn: a chunk of a prompt, a token, or a batch of texts. So a long p
 others, and the event loop waits for nothing."""
 
 import contextlib
+import functools
 import math
 import threading
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 from .._native import NibbleError
 from .errors import ApiError, from_nibble
@@ -33,19 +36,27 @@ class Ticket:
         give_back()
 
 
-class Scheduler:
-    """slots: how many requests run at once; queue: how many more may wait. reopen: opens the device and all models
-    again, after it was lost."""
+@dataclass
+class _Load:
+    """Of a place."""
 
-    def __init__(self, *, slots: int, queue: int, reopen: Callable[[], None], say: Callable[..., None]):
-        self._most, self._slots, self._reopen, self._say = slots + queue, slots, reopen, say
+    admitted: int = 0
+    seconds: float = _SECONDS_AT_FIRST  # that its requests take, of late
+
+
+class Scheduler:
+    """queue: how many requests may wait at each place, besides those that run there. reopen: opens the device and all
+    models again, after it was lost."""
+
+    def __init__(self, *, queue: int, reopen: Callable[[], None], say: Callable[..., None]):
+        self._queue, self._reopen, self._say = queue, reopen, say
         self._changed = threading.Condition()
-        self._admitted = 0
+        self._loads: defaultdict[object, _Load] = defaultdict(_Load)
         self._waiting: deque[tuple[Work, Ticket]] = deque()
         self._running: list[tuple[Work, Ticket]] = []
-        self._is_closing = False
+        self._over: ApiError | None = None  # why it takes no more
+        self._failure: BaseException | None = None
         self._lost: NibbleError | None = None
-        self._seconds = _SECONDS_AT_FIRST
         self.steps = 0
         self.reopened = 0
         self.steps_after_cancel = 0  # the most of any request
@@ -67,26 +78,38 @@ class Scheduler:
         """Why nothing can be computed now."""
         return self._lost
 
-    def admit(self) -> Ticket:
-        """A place for a request; without one, the client shall come again later."""
+    @property
+    def failure(self) -> BaseException | None:
+        """What ended the thread, which nothing should: nothing is computed any more."""
+        return self._failure
+
+    @property
+    def admitted(self) -> int:
+        """Requests that have a ticket, at all places."""
         with self._changed:
-            if self._is_closing:
-                raise ApiError(503, "the server is shutting down", code="shutting_down")
-            if self._admitted < self._most:
-                self._admitted += 1
-                return Ticket(self._discharge)
-            seconds = math.ceil(self._seconds * self._admitted / self._slots)
-            message = f"{self._admitted} requests run or wait, which is as many as may; come again later"
+            return sum(load.admitted for load in self._loads.values())
+
+    def admit(self, place: Any) -> Ticket:
+        """For a request that will run at this place; where too many wait, the client shall come again later."""
+        with self._changed:
+            if self._over:
+                raise self._over.with_traceback(None)
+            load = self._loads[place]
+            if load.admitted < place.slots + self._queue:
+                load.admitted += 1
+                return Ticket(functools.partial(self._discharge, load))
+            seconds = math.ceil(load.seconds * load.admitted / place.slots)
+            message = f"{load.admitted} requests for the model run or wait, which is as many as may; come again later"
             raise ApiError(429, message, code="rate_limit_exceeded", retry_after=min(max(seconds, 1), 60))
 
-    def _discharge(self) -> None:
+    def _discharge(self, load: _Load) -> None:
         with self._changed:
-            self._admitted -= 1
+            load.admitted -= 1
 
     def submit(self, work: Work, ticket: Ticket) -> None:
         with self._changed:
-            if self._is_closing:
-                raise ApiError(503, "the server is shutting down", code="shutting_down")
+            if self._over:
+                raise self._over.with_traceback(None)
             self._waiting.append((work, ticket))
             self._changed.notify()
 
@@ -98,7 +121,8 @@ class Scheduler:
     def cancel_all(self, why: ApiError) -> None:
         """And takes no more."""
         with self._changed:
-            self._is_closing = True
+            self._over = self._over or why
+            # Whoever is just beginning is among those that wait.
             works = [work for work, _ in (*self._waiting, *self._running)]
             self._changed.notify()
         for work in works:
@@ -111,20 +135,37 @@ class Scheduler:
             self._thread.join()
 
     def _run(self) -> None:
-        while self._await_work():
-            if self._lost:  # and could not be opened the last time
-                self._open_again()
-            self._begin_waiting()
-            for work, ticket in tuple(self._running):
-                if not self._lost:
-                    self._turn(work, ticket)
-            if self._lost:
-                self._open_again()
+        try:
+            while self._await_work():
+                self._round()
+        except BaseException as error:
+            self._give_up(error)
+
+    def _round(self) -> None:
+        if self._lost:  # and could not be opened the last time
+            self._open_again()
+        self._begin_waiting()
+        for work, ticket in tuple(self._running):
+            if not self._lost:
+                self._turn(work, ticket)
+        if self._lost:
+            self._open_again()
+
+    def _give_up(self, error: BaseException) -> None:
+        """The thread ends: nobody shall wait for it."""
+        why = ApiError(500, "the server failed, and must be started again", code="internal")
+        with self._changed:
+            self._failure, self._over = error, why
+            left, self._waiting, self._running = (*self._waiting, *self._running), deque(), []
+        for work, ticket in left:
+            work.finish(why)
+            ticket.give_back()
+        self._say("error", event="scheduler_failed", error=f"{type(error).__name__}: {error}")
 
     def _await_work(self) -> bool:
         with self._changed:
             while not self._waiting and not self._running:
-                if self._is_closing:
+                if self._over:
                     return False
                 self._changed.wait()
         return True
@@ -132,8 +173,7 @@ class Scheduler:
     def _begin_waiting(self) -> None:
         """Those that came first, as far as there is room where they run. A device that is lost meanwhile has none."""
         with self._changed:
-            queue, self._waiting = list(self._waiting), deque()
-        left = []
+            queue = tuple(self._waiting)
         for work, ticket in queue:
             in_use = sum(other.place is work.place for other, _ in self._running)
             if work.cancelled_for:
@@ -144,9 +184,10 @@ class Scheduler:
                     work.begin()
                     self._running.append((work, ticket))
             else:
-                left.append((work, ticket))
-        with self._changed:
-            self._waiting.extendleft(reversed(left))
+                continue
+            # Only now: at any time each is found among those that wait or those that run.
+            with self._changed:
+                self._waiting.remove((work, ticket))
 
     def _turn(self, work: Work, ticket: Ticket) -> None:
         with self._failing(work, ticket):
@@ -172,14 +213,21 @@ class Scheduler:
 
     def _end(self, work: Work, ticket: Ticket, error: ApiError | None = None, is_sound: bool = True) -> None:
         self._running = [pair for pair in self._running if pair[0] is not work]
-        work.leave(is_sound)
+        try:
+            work.leave(is_sound)
+        except BaseException as failure:  # the work has ended all the same
+            if isinstance(failure, NibbleError) and failure.code in _DEVICE_FAILED:
+                self._lost = failure
+            self._say("error", event="leave", error=f"{type(failure).__name__}: {failure}")
         if work.steps_at_cancel is not None:
             self.steps_after_cancel = max(self.steps_after_cancel, work.steps - work.steps_at_cancel)
             error = work.cancelled_for
         work.finish(error)
         ticket.give_back()
         if work.began:
-            self._seconds += (work.ended - work.began - self._seconds) / 8
+            with self._changed:
+                load = self._loads[work.place]
+                load.seconds += (work.ended - work.began - load.seconds) / 8
 
     def _open_again(self) -> None:
         """Whoever ran has its error. Whoever waits does not know."""
@@ -192,7 +240,7 @@ class Scheduler:
             self._lost = None
             self.reopened += 1
             self._say("info", event="device_opened_again")
-        except NibbleError as failure:
+        except Exception as failure:  # a folder that was moved is no error of the library
             self._say("error", event="device_not_opened", error=str(failure))
             with self._changed:
                 queue, self._waiting = list(self._waiting), deque()

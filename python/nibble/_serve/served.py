@@ -102,7 +102,9 @@ class ServedText:
         """What takes an answer apart, if there may be calls in it."""
         if not request.tools:
             return None
-        return ToolText(style_of(self.model.template.text), [tool.name for tool in request.tools.tools])
+        names = [tool.name for tool in request.tools.tools]
+        has_format = request.json_object or request.json_schema is not None
+        return ToolText(style_of(self.model.template.text), names, has_format and not request.tools.is_required)
 
     def prepare_completion(self, request: CompletionRequest) -> list[Prepared]:
         prompts = []

@@ -18,7 +18,7 @@ from .body import Bodies
 from .connection import Connection
 from .context import Context, Limits
 from .errors import ApiError
-from .guard import LOOPBACK
+from .guard import names_of
 from .logs import Handler, Log
 from .metrics import Metrics
 from .scheduler import Scheduler
@@ -51,7 +51,6 @@ class Server:
         self.settings, self.log = settings, log or Log()
         self.serving = Serving(models, device, engine)
         self.scheduler = Scheduler(
-            slots=sum(model.slots for model in models),
             queue=settings.queue,
             reopen=self.serving.reopen,
             say=self.log.say,
@@ -93,8 +92,7 @@ class Server:
             threads,
             settings.logs_prompts,
         )
-        is_local = settings.host in LOOPBACK
-        hosts = {*LOOPBACK, *settings.hosts} if is_local else None
+        hosts = names_of(settings.host, settings.hosts)
         app = make_app(context, key=settings.key, hosts=hosts, origins=settings.origins)
         handler = Handler(self.log)
         loggers = [logging.getLogger(name) for name in ("uvicorn", "asyncio")]
@@ -109,6 +107,7 @@ class Server:
             ws="none",
             server_header=False,
             proxy_headers=False,
+            timeout_keep_alive=settings.limits.body_seconds,
             timeout_graceful_shutdown=int(settings.drain_seconds) + _LAST_SECONDS,
         )
         self._uvicorn = _Uvicorn(config, self.scheduler, settings.drain_seconds)

@@ -42,7 +42,8 @@ def _free(style: ToolStyle, special: Mapping[str, int], literal, schema: Any) ->
     if not style.opening:
         return ["PLAIN: /([^{](.|\\n)*)?/", "start: PLAIN | opened"]
     if style.trigger in special:
-        return ["start: TEXT | TEXT opened"]
+        # Its letters alone would look like a call, but are no such token.
+        return [f"WORDS: /(.|\\n)*/ & ~/(.|\\n)*{re.escape(style.trigger)}(.|\\n)*/", "start: WORDS | WORDS opened"]
     # The first place where the trigger stands ends the text.
     rest = literal(style.opening.removeprefix(style.trigger))
     return [f"lead[lazy]: TEXT {json.dumps(style.trigger)}", f"start: TEXT | lead {rest} calls"]

@@ -12,7 +12,7 @@ class ToolStyle:
     opening: str  # before the first call
     between: str | None  # two calls; None: there is only one
     closing: str  # after the last
-    trigger: str  # what the opening begins with: no other text may hold it
+    trigger: str  # what the opening begins with: free words may not hold it, answers in a format may
     arguments: str = "arguments"  # the key of that name
 
     @property

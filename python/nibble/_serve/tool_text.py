@@ -25,13 +25,17 @@ Part = Words | CallBegins | CallGoesOn
 
 
 class ToolText:
-    """Takes what tool_grammar() allows. Calls are handed out as they come, arguments piece by piece."""
+    """Takes what tool_grammar() allows. Calls are handed out as they come, arguments piece by piece; what looked like a
+    call and is none is handed out as words."""
 
-    def __init__(self, style: ToolStyle, names: Sequence[str]):
+    def __init__(self, style: ToolStyle, names: Sequence[str], is_shaped: bool = False):
+        """is_shaped: an answer without calls has a form of its own, so it may hold whatever calls begin with."""
         self._style = style
         self._heads = {style.head(name): name for name in names}
         self._held = ""
-        self._state = self._words
+        # Where words are free, a call may come after them; otherwise there is one at the beginning, or none.
+        self._is_free = bool(style.opening) and not is_shaped
+        self._state = self._words if self._is_free else self._first if style.opening or not is_shaped else self._plain
         self._depth, self._is_string, self._is_escaped = 0, False, False
 
     def push(self, text: str) -> list[Part]:
@@ -43,15 +47,12 @@ class ToolText:
         return parts
 
     def finish(self) -> list[Part]:
-        """What was held back. The beginning of a call that never had a name is dropped."""
-        parts = [Words(self._held)] if self._held and self._state == self._words else []
+        """What was held back: words, unless it is what stands after a call."""
+        parts = [Words(self._held)] if self._held and self._state != self._between else []
         self._held = ""
         return parts
 
     def _words(self, parts: list[Part]) -> bool:
-        if not self._style.opening:
-            self._state = self._between if self._held.startswith(self._style.trigger) else self._plain
-            return True
         trigger = self._style.trigger
         at = self._held.find(trigger)
         end = at if at >= 0 else len(self._held) - _overlap(self._held, trigger)
@@ -60,7 +61,28 @@ class ToolText:
         self._held = self._held[end:]
         if at < 0:
             return False
-        self._state = self._between
+        self._state = self._first
+        return True
+
+    def _first(self, parts: list[Part]) -> bool:
+        """The first call stands here, or none."""
+        for head, name in self._heads.items():
+            beginning = self._style.opening + head
+            if self._held.startswith(beginning):
+                return self._begin(parts, name, len(beginning))
+            if beginning.startswith(self._held):
+                return False
+        if self._is_free:
+            end = len(self._style.trigger)
+            parts.append(Words(self._held[:end]))
+            self._held = self._held[end:]
+        self._state = self._words if self._is_free else self._plain
+        return True
+
+    def _begin(self, parts: list[Part], name: str, end: int) -> bool:
+        parts.append(CallBegins(name))
+        self._held = self._held[end:]
+        self._state = self._arguments
         return True
 
     def _plain(self, parts: list[Part]) -> bool:
@@ -73,10 +95,7 @@ class ToolText:
         if not found:
             return False
         at, head = min(found)
-        parts.append(CallBegins(self._heads[head]))
-        self._held = self._held[at + len(head) :]
-        self._state = self._arguments
-        return True
+        return self._begin(parts, self._heads[head], at + len(head))
 
     def _arguments(self, parts: list[Part]) -> bool:
         """Up to the brace that closes the object."""

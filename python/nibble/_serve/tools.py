@@ -40,11 +40,9 @@ def tools_of(fields: Fields) -> ToolUse | None:
             raise wrong("tools", f"tools has {names.count(name)} functions of the name {shown(name)}")
     check_schemas("tools", [tool.parameters for tool in tools])
     choice = fields.take("tool_choice")
-    is_parallel = fields.take("parallel_tool_calls")
-    if is_parallel not in (None, True, False):
-        raise wrong("parallel_tool_calls", f"parallel_tool_calls is {shown(is_parallel)}, but it must be true or false")
+    is_parallel = fields.take("parallel_tool_calls") is None or fields.flag("parallel_tool_calls")
     wanted, is_required = _chosen(choice, tools)
-    return ToolUse(wanted, is_required, is_parallel is not False) if wanted else None
+    return ToolUse(wanted, is_required, is_parallel) if wanted else None
 
 
 def _tool(value: Any, where: str) -> Tool:
@@ -65,6 +63,9 @@ def _tool(value: Any, where: str) -> Tool:
     if not isinstance(schema, dict) or schema.get("type", "object") != "object":
         message = f"{where}.function.parameters must be the JSON schema of an object, but it is {shown(schema)}"
         raise wrong(f"{where}.function.parameters", message)
+    function.ignore(("description", "strict"))
+    function.finish()
+    fields.finish()
     _check_texts(where, value)
     return Tool(name, {"type": "object", **schema}, value)
 
@@ -92,6 +93,8 @@ def _chosen(choice: Any, tools: tuple[Tool, ...]) -> tuple[tuple[Tool, ...], boo
         wanted = "none, auto, required or an object that names a function"
         raise wrong("tool_choice", f"tool_choice is {shown(choice)}, but it must be {wanted}")
     name = function.needed_text("name")
+    function.finish()
+    fields.finish()
     found = tuple(tool for tool in tools if tool.name == name)
     if not found:
         raise wrong("tool_choice", f"tool_choice names the function {shown(name)}, which is not among the tools")
