@@ -32,15 +32,38 @@ def stop(source, target):
 os.replace = stop
 sys.exit(embed_corpus.main(sys.argv[4:]))
 """
+# What a part is written to is seen by nobody else.
+UNSEEN = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import embed_corpus
+embed_corpus.write_part = lambda table, path, done: None
+sys.exit(embed_corpus.main(sys.argv[2:]))
+"""
+# A file is damaged when the parts are known.
+DAMAGED = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import corpus, embed_corpus
+plan = corpus.plan
+def damage(files, most):
+    parts = plan(files, most)
+    files[-1].write_bytes(b"PAR1 is not all")
+    return parts
+corpus.plan = damage
+sys.exit(embed_corpus.main(sys.argv[2:]))
+"""
 TEXTS = ["one", "two", "three", "four", "five", "six", "seven"]
 ADDED = ["embedding", "tokens", "truncated", "error"]
 
 
-def run(*arguments, stop: tuple[int, int] | None = None) -> subprocess.CompletedProcess:
-    """stop: after how many parts, and by which signal."""
+def run(*arguments, stop: tuple[int, int] | None = None, script: str | None = None) -> subprocess.CompletedProcess:
+    """stop: after how many parts, and by which signal. script: runs instead of the example."""
     command = [sys.executable, EXAMPLES / "embed_corpus.py"]
     if stop is not None:
         command = [sys.executable, "-c", STOPPED, EXAMPLES, *stop]
+    elif script is not None:
+        command = [sys.executable, "-c", script, EXAMPLES]
     command = list(map(str, [*command, *arguments]))
     return subprocess.run(command, capture_output=True, text=True, timeout=300, preexec_fn=hear_ctrl_c)
 
@@ -181,6 +204,23 @@ def test_a_failure_says_what_was_kept(table, encoder, tmp_path):
     reason = f"'{out.resolve() / 'part-00001.parquet'}' cannot be made: Is a directory"
     kept = f"1 of 3 parts (4 of 10 rows) in '{out}' are done, and the same command goes on from there"
     assert done.stderr.splitlines() == ["4 of 10 rows done", f"nibble: {reason}; {kept}"]
+
+
+def test_a_part_that_is_not_here_is_one_sentence(texts, encoder, tmp_path):
+    out = tmp_path / "out"
+    done = run(texts, "-o", out, "--model", encoder, "--part-rows", 3, script=UNSEEN)
+    said = f"part 0 was made, but '{out / 'part-00000.parquet'}' is not here: all machines must see the same folder"
+    kept = f"0 of 3 parts (0 of 7 rows) in '{out}' are done, and the same command goes on from there"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"nibble: {said}; {kept}\n")
+
+
+def test_a_file_that_is_damaged_meanwhile_is_one_sentence(table, encoder, tmp_path):
+    arguments = (table, "-o", tmp_path / "out", "--model", encoder, "--column", "body", "--part-rows", 5)
+    done = run(*arguments, script=DAMAGED)
+    told, sentence = done.stderr.splitlines()
+    assert (done.returncode, done.stdout, told) == (1, "", "5 of 10 rows done")
+    assert sentence.startswith(f"nibble: '{table / '1.parquet'}' cannot be read: Parquet magic bytes not found")
+    assert "; 1 of 2 parts (5 of 10 rows) in " in sentence
 
 
 def test_a_damaged_part_is_made_again(texts, encoder, tmp_path):
