@@ -145,7 +145,8 @@ class Embedder(_OnDevice):
 
 class Generator(_OnDevice):
     """Answers of a language model. Reads the column `messages` (a list of messages, a user's text, token ids) and, if
-    it is there, `sampling_params` (what is set for this row, such as {"max_tokens": 100}); adds
+    it is there, `sampling_params` (what is set for this row, such as {"max_tokens": 100}); of both, a key that is None
+    is as good as absent, however deep, so a row's `json_schema` that needs null is given as JSON text; adds
 
     generated_text, finish_reason: the answer, and whether it ended by itself ("stop") or was cut ("length")
     prompt_tokens, cached_tokens, completion_tokens: what it took; of the prompt, cached ones were not computed again
@@ -216,7 +217,7 @@ class Generator(_OnDevice):
         prompts, errors = {}, [""] * batch.count
         for place, (given, settings) in enumerate(zip(batch.column(messages), batch.column(params), strict=True)):
             try:
-                own = _settings_of(params, settings)
+                own = _settings_of(params, _without_none(plain(settings)))
                 prompts[place] = self._model.tokens_of(_prompt_of(messages, given)), {**self._settings, **own}
             except NibbleError as error:
                 errors[place] = _of_row(error)
@@ -243,15 +244,17 @@ def _prompt_of(name: str, value: Any) -> str | list:
     if isinstance(value, str):
         return value
     if isinstance(value, list) and value and isinstance(value[0], dict):
-        # Arrow gives all messages the keys of all others.
-        return [_without_none(message) if isinstance(message, dict) else message for message in value]
+        return [_without_none(message, "content") for message in value]
     if isinstance(value, list) and all(isinstance(one, int) and not isinstance(one, bool) for one in value):
         return value
     raise refusal(f"column {name!r}", "a list of messages, a text or token ids", value)
 
 
-def _without_none(message: dict) -> dict:
-    return {key: value for key, value in message.items() if value is not None or key == "content"}
+def _without_none(value: Any, *but: str) -> Any:
+    """At every depth: Arrow gives all mappings of a place the keys of all others. Lists keep theirs."""
+    if isinstance(value, dict):
+        return {key: _without_none(one) for key, one in value.items() if one is not None or key in but}
+    return [_without_none(one) for one in value] if isinstance(value, list) else value
 
 
 def _settings_of(name: str, value: Any) -> dict[str, Any]:

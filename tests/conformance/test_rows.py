@@ -1,5 +1,6 @@
 """nibble.ray without Ray: columns and rows in and out, and what becomes of bad ones."""
 
+import json
 import subprocess
 import sys
 
@@ -180,6 +181,28 @@ class TestGenerator:
         assert [row["generated_text"] for row in made] == ["hi", "h", "h", "h", "hi"]
         assert [row["finish_reason"] for row in made] == ["stop", "length", "length", "stop", "stop"]
         assert [row["completion_tokens"] for row in made] == [3, 1, 1, 2, 3]
+
+    def test_what_arrow_adds_to_a_rows_settings_is_left_out_at_every_depth(self, answer):
+        # As if other rows had these keys too.
+        properties = {"a": {"type": "integer", "enum": None, "maximum": 1, "minimum": 1}, "b": None}
+        schema = {"type": "object", "properties": properties, "required": ["a"], "anyOf": None}
+        params = [
+            {"json_schema": {**schema, "additionalProperties": False}, "max_tokens": 40, "logit_bias": {"5": None}},
+            {"json_schema": {"enum": [None], "type": None}, "max_tokens": 40},
+            {"json_schema": '{"const": null}', "max_tokens": 40},
+        ]
+        made = answer([{"messages": asks("one"), "sampling_params": one} for one in params])
+        assert [row["error"] for row in made] == [""] * 3
+        assert [json.loads(row["generated_text"]) for row in made] == [{"a": 1}, None, None]
+
+    def test_what_arrow_adds_to_messages_is_left_out_at_every_depth(self):
+        function = {"name": "look", "arguments": {"place": "here", "time": None}, "strict": None}
+        call = {"id": None, "function": function}
+        given = [{"role": "assistant", "content": None, "name": None, "tool_calls": np.array([call, None], object)}]
+        wanted = {"function": {"name": "look", "arguments": {"place": "here"}}}
+        assert nibble.ray._prompt_of("messages", np.array(given, object)) == [
+            {"role": "assistant", "content": None, "tool_calls": [wanted, None]}
+        ]
 
     def test_prompts_come_as_messages_text_or_tokens_in_lists_or_arrays(self, answer):
         tokens = answer._model.tokens_of("one")
