@@ -40,6 +40,8 @@ ERROR_CODES = (
     "internal",
     "cancelled",
 )
+# What was asked for cannot be; all else is as it was.
+OF_THE_REQUEST = ("invalid_argument", "out_of_range", "unsupported")
 
 
 class NibbleError(RuntimeError):

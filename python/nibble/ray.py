@@ -20,15 +20,13 @@ from typing import Any
 
 import numpy as np
 
-from ._native import NibbleError
+from ._native import OF_THE_REQUEST, NibbleError
 from ._program import Device, DeviceInfo, _Closable, devices
 from ._rows import Batch, Columns, Row, plain, take_batch
 from ._text.settings import SETTINGS, WHOLE_NUMBERS, refusal, text
 
 __all__ = ["Embedder", "Generator"]
 
-# Errors that are about a row; all others are about the machine.
-_OF_ROWS = ("invalid_argument", "out_of_range")
 # What a row cannot set: messages have the first two, and there is no column for the others.
 _NOT_OF_ROWS = ("system", "raw", "logprobs", "top_logprobs")
 _OF_SAMPLING = tuple(name for name in SETTINGS if name not in _NOT_OF_ROWS)
@@ -233,8 +231,8 @@ def _names_of(known: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _of_row(error: NibbleError) -> str:
-    """What it says, if it is about a row."""
-    if error.code not in _OF_ROWS:
+    """What it says, if it is about a row; all others are about the machine."""
+    if error.code not in OF_THE_REQUEST:
         raise error
     return str(error)
 

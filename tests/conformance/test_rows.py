@@ -284,6 +284,14 @@ class TestGenerator:
             0 if error else len(answer._model.tokens_of("good")) for error in made["error"]
         ]
 
+    def test_a_model_without_a_template_refuses_messages_but_not_the_texts_beside_them(self, tmp_path):
+        model = Script().make(tmp_path / "bare", chat_template=None)
+        with nibble.ray.Generator(model, sampling_params={"max_tokens": 1}) as answer:
+            made = answer({"messages": ["one", asks("one"), "two"]})
+        refused = "this model has no chat template, so it takes text but no messages"
+        assert made["error"].tolist() == ["", refused, ""]
+        assert made["completion_tokens"].tolist() == [1, 0, 1]
+
     def test_a_seed_draws_the_same_in_any_order(self, answer):
         rows = [
             {"messages": f"{n}", "sampling_params": {"temperature": 50, "seed": n, "stop_ids": []}} for n in range(6)
