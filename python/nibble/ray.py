@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ._native import OF_THE_REQUEST, NibbleError
+from ._native import DEVICE_FAILED, OF_THE_REQUEST, NibbleError
 from ._program import Device, DeviceInfo, _Closable, devices
 from ._rows import Batch, Columns, Row, plain, take_batch
 from ._text.settings import SETTINGS, WHOLE_NUMBERS, refusal, text
@@ -33,7 +33,7 @@ _OF_SAMPLING = tuple(name for name in SETTINGS if name not in _NOT_OF_ROWS)
 
 
 class _OnDevice(_Closable):
-    """A model that is opened when this is made, and once more if its device is lost during a batch."""
+    """A model that is opened when this is made, and once more if its device fails during a batch."""
 
     _READS: tuple[str, ...]
     _MAY_READ: tuple[str, ...] = ()
@@ -58,7 +58,7 @@ class _OnDevice(_Closable):
         try:
             made = self._make(taken)
         except NibbleError as error:
-            if error.code != "device_lost":
+            if error.code not in DEVICE_FAILED:
                 raise
             self.close()
             self._model = self._open()

@@ -321,16 +321,16 @@ class TestGenerator:
         assert str(raised.value).startswith("there is no column 'messages' among 'prompt': ")
 
 
-def lost(*_arguments):
-    raise nibble.NibbleError("the device is lost: it was only a test", "device_lost")
-
-
 class TestDevices:
+    @pytest.mark.parametrize("code", ["device_lost", "gpu"])
     @pytest.mark.parametrize("kind", ["embed", "generate"])
-    def test_a_lost_device_is_opened_again_once(self, encoder, model, monkeypatch, kind):
-        def lose(self, *arguments):
+    def test_a_device_that_failed_is_opened_again_once(self, encoder, model, monkeypatch, kind, code):
+        def fail(*_arguments):
+            raise nibble.NibbleError("the device failed: it was only a test", code)
+
+        def fail_once(*_arguments):
             monkeypatch.undo()
-            lost()
+            fail()
 
         made, place = (
             (nibble.ray.Embedder(encoder), (nibble.Encoder, "run"))
@@ -340,13 +340,13 @@ class TestDevices:
         with made:
             batch = {made._READS[0]: ["one", None, "two"]}
             wanted, old = made(batch), made._model.device
-            monkeypatch.setattr(*place, lose)
+            monkeypatch.setattr(*place, fail_once)
             got = made(batch)
             assert made._model.device is not old
             assert [str(values) for name, values in got.items() if name != "cached_tokens"] == [
                 str(values) for name, values in wanted.items() if name != "cached_tokens"
             ]
-            monkeypatch.setattr(*place, lost)
+            monkeypatch.setattr(*place, fail)
             with pytest.raises(nibble.NibbleError, match="only a test"):
                 made(batch)
 

@@ -9,12 +9,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from .._native import OF_THE_REQUEST, NibbleError
+from .._native import DEVICE_FAILED, OF_THE_REQUEST, NibbleError
 from .errors import ApiError, from_nibble
 from .work import Work
 
-# A device keeps its first failure, and gives it to every later call.
-_DEVICE_FAILED = ("device_lost", "gpu")
 # What leaves a session as it was.
 _SOUND = (*OF_THE_REQUEST, "cancelled")
 _SECONDS_AT_FIRST = 1.0  # that a request is thought to take, before any has ended
@@ -163,7 +161,7 @@ class Scheduler:
         try:
             yield
         except NibbleError as error:
-            if error.code in _DEVICE_FAILED:
+            if error.code in DEVICE_FAILED:
                 self._lost = error
             self._end(work, ticket, from_nibble(error), is_sound=error.code in _SOUND)
         except BaseException as error:  # whatever it is, others go on
