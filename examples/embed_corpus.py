@@ -17,7 +17,7 @@ from dataclasses import astuple, fields
 from pathlib import Path
 
 import corpus as corpora
-from corpus import Corpus, Done, Slice, arrow, parquet, part_path, read_part, reason, stamp, write_part
+from corpus import Corpus, Done, PartReader, Slice, arrow, parquet, part_path, reason, stamp, write_part
 
 import nibble.ray
 from nibble import NibbleError
@@ -34,6 +34,7 @@ class PartEmbedder:
 
     def __init__(self, output: str, column: str, options: dict):
         self._output = output
+        self._reader = PartReader()
         self._embed = nibble.ray.Embedder(columns={"text": column}, **options)
 
     def __call__(self, batch: dict) -> dict:
@@ -50,7 +51,7 @@ class PartEmbedder:
 
     def _embed_into(self, path: Path, part: list[Slice], progress: Callable[[int], None]) -> None:
         compute = arrow("pyarrow.compute")
-        rows, tables = read_part(part), []
+        rows, tables = self._reader.read(part), []
         for start in range(0, rows.num_rows, ROWS_AT_ONCE):
             tables.append(self._embed(rows.slice(start, ROWS_AT_ONCE)))
             progress(tables[-1].num_rows)

@@ -1,5 +1,6 @@
 """examples/embed_corpus.py: parts that are whole or not there, whatever happens to the process."""
 
+import importlib
 import json
 import signal
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import nibble
 from conformance.command import hear_ctrl_c
 from support.sum_encoder import LENGTH, TABLE, WIDTH
 from support.tiny_model import make_tokenizer
@@ -286,6 +288,44 @@ def test_files_that_do_not_fit_are_one_sentence(encoder, tmp_path, columns, opti
     assert sentence in done.stderr
     assert str(path) in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_a_row_group_is_decoded_once_for_all_its_parts(table, monkeypatch):
+    monkeypatch.syspath_prepend(EXAMPLES)
+    corpus = importlib.import_module("corpus")
+    large = table / "large.parquet"
+    rows = parquet.read_table(table)
+    parquet.write_table(rows, large, row_group_size=7)
+    decoded = []
+    for name in ("read", "read_row_group", "read_row_groups"):
+        plain = getattr(parquet.ParquetFile, name)
+
+        def counting(*arguments, _plain=plain, **options):
+            decoded.append(_plain(*arguments, **options))
+            return decoded[-1]
+
+        monkeypatch.setattr(parquet.ParquetFile, name, counting)
+    reader = corpus.PartReader()
+    made = [reader.read(part) for part in corpus.plan([large], 2)]
+    assert ([part.num_rows for part in made], sum(one.num_rows for one in decoded)) == ([2] * 5, 10)
+    assert pyarrow.concat_tables(made).equals(rows)
+    # What was kept is not taken for a file that is another one by now.
+    other, last = rows.take(list(range(9, -1, -1))), corpus.Slice(str(large), 8, 10, 2)
+    parquet.write_table(other, large, row_group_size=7)
+    assert reader.read([last]).equals(other.slice(8))
+    parquet.write_table(rows.slice(0, 3), large)
+    with pytest.raises(nibble.NibbleError, match="was changed after this run began"):
+        reader.read([last])
+
+
+def test_actors_need_not_find_the_examples(monkeypatch, tmp_path):
+    pickle = pytest.importorskip("ray.cloudpickle")
+    monkeypatch.syspath_prepend(EXAMPLES)
+    corpus = importlib.import_module("corpus")
+    pickle.register_pickle_by_value(corpus)
+    (tmp_path / "pickled").write_bytes(pickle.dumps([corpus.PartReader, corpus.write_part]))
+    script = "import ray.cloudpickle; ray.cloudpickle.load(open('pickled', 'rb'))[0]()"
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=tmp_path)
 
 
 def test_files_of_several_kinds_are_refused(texts, table, encoder, tmp_path):
