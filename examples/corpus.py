@@ -73,8 +73,10 @@ def check_schemas(files: list[Path], column: str) -> None:
     for file in files:
         try:
             schema = parquet().read_schema(file)
-        except arrow().ArrowInvalid as error:
-            raise UsageError(f"'{file}' is no Parquet file: {' '.join(str(error).split())}") from None
+        except OSError as error:
+            raise UsageError(f"'{file}' cannot be read: {reason(error)}") from None
+        except arrow().ArrowException as error:
+            raise UsageError(f"'{file}' is no Parquet file: {reason(error)}") from None
         if column not in schema.names:
             raise UsageError(f"'{file}' has no column '{column}' among {', '.join(schema.names)}: --column says which")
         kind = schema.field(column).type
@@ -126,24 +128,44 @@ def text_of(line: bytes) -> str:
     return line.decode(errors="replace").lstrip("\ufeff").strip()
 
 
-def read_part(part: list[Slice]):
-    """Its rows, as an Arrow table."""
-    tables = [(read_parquet if is_parquet(piece.file) else read_text)(piece) for piece in part]
-    for piece, table in zip(part, tables, strict=True):
-        if table.num_rows != piece.rows:
-            raise NibbleError(f"'{piece.file}' was changed after this run began", "io")
-    return arrow().concat_tables(tables)
+class PartReader:
+    """Reads parts. The last row group of Parquet is kept: it may have the rows of many parts, but can only be decoded
+    as a whole."""
+
+    def __init__(self):
+        self._key, self._group = None, None
+
+    def read(self, part: list[Slice]):
+        """Its rows, as an Arrow table."""
+        tables = []
+        for piece in part:
+            try:
+                tables.append((self._read_parquet if is_parquet(piece.file) else read_text)(piece))
+            except (OSError, arrow().ArrowException) as error:
+                raise NibbleError(f"'{piece.file}' cannot be read: {reason(error)}", "io") from None
+            if tables[-1].num_rows != piece.rows:
+                raise NibbleError(f"'{piece.file}' was changed after this run began", "io")
+        return arrow().concat_tables(tables)
+
+    def _read_parquet(self, piece: Slice):
+        file, version = parquet().ParquetFile(piece.file), stamp(Path(piece.file))
+        tables, end = [], 0
+        for number in range(file.num_row_groups):
+            begin, end = end, end + file.metadata.row_group(number).num_rows
+            start, stop = max(piece.start, begin), min(piece.stop, end)
+            if start < stop:
+                key = (piece.file, version, number)
+                if key != self._key:
+                    self._key, self._group = None, None  # before the next one takes memory too
+                    self._group = file.read_row_group(number)
+                    self._key = key
+                tables.append(self._group.slice(start - begin, stop - start))
+        return arrow().concat_tables(tables or [file.schema_arrow.empty_table()])
 
 
-def read_parquet(piece: Slice):
-    file = parquet().ParquetFile(piece.file)
-    groups, first, end = [], 0, 0
-    for group in range(file.num_row_groups):
-        begin, end = end, end + file.metadata.row_group(group).num_rows
-        if begin < piece.stop and end > piece.start:
-            first = first if groups else begin
-            groups.append(group)
-    return file.read_row_groups(groups).slice(piece.start - first, piece.rows)
+def reason(error: Exception) -> str:
+    """What the system says, or Arrow, whose errors may have several lines."""
+    return getattr(error, "strerror", None) or " ".join(str(error).split())
 
 
 def read_text(piece: Slice):
@@ -199,6 +221,14 @@ class Corpus:
         """What is there, whoever wrote it."""
         found = {number: read_done(part_path(self.output, number)) for number in range(len(self.parts))}
         self.done = {number: done for number, done in found.items() if done is not None}
+
+    def take(self, number: int) -> None:
+        """A part that was just made, maybe on another machine."""
+        path = part_path(self.output, number)
+        if (done := read_done(path)) is None:
+            sentence = f"part {number} was made, but '{path}' is not here: all machines must see the same folder"
+            raise NibbleError(sentence, "io")
+        self.done[number] = done
 
     @property
     def rows_done(self) -> int:

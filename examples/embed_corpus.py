@@ -17,7 +17,7 @@ from dataclasses import astuple, fields
 from pathlib import Path
 
 import corpus as corpora
-from corpus import Corpus, Done, Slice, arrow, parquet, part_path, read_done, read_part, stamp, write_part
+from corpus import Corpus, Done, PartReader, Slice, arrow, parquet, part_path, reason, stamp, write_part
 
 import nibble.ray
 from nibble import NibbleError
@@ -34,6 +34,7 @@ class PartEmbedder:
 
     def __init__(self, output: str, column: str, options: dict):
         self._output = output
+        self._reader = PartReader()
         self._embed = nibble.ray.Embedder(columns={"text": column}, **options)
 
     def __call__(self, batch: dict) -> dict:
@@ -44,13 +45,13 @@ class PartEmbedder:
         path = part_path(self._output, number)
         try:
             self._embed_into(path, part, progress)
-        except OSError as error:
-            raise NibbleError(f"'{path}' cannot be made: {error.strerror or last_line(error)}", "io") from None
+        except (OSError, arrow().ArrowException) as error:
+            raise NibbleError(f"'{path}' cannot be made: {reason(error)}", "io") from None
         return number
 
     def _embed_into(self, path: Path, part: list[Slice], progress: Callable[[int], None]) -> None:
         compute = arrow("pyarrow.compute")
-        rows, tables = read_part(part), []
+        rows, tables = self._reader.read(part), []
         for start in range(0, rows.num_rows, ROWS_AT_ONCE):
             tables.append(self._embed(rows.slice(start, ROWS_AT_ONCE)))
             progress(tables[-1].num_rows)
@@ -131,7 +132,8 @@ def embed_corpus(options: argparse.Namespace) -> int:
         made = embed_with_ray(corpus, settings, todo, options) if options.actors else None
         try:
             for number in (made or embed_here(corpus, settings, todo, progress)) if todo else ():
-                corpus.done[number], within = read_done(part_path(corpus.output, number)), 0
+                corpus.take(number)
+                within = 0
                 progress(0)
                 if not sys.stderr.isatty():
                     print(f"{corpus.rows_done} of {counted(corpus.rows, 'row')} done", file=sys.stderr, flush=True)

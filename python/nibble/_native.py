@@ -40,6 +40,10 @@ ERROR_CODES = (
     "internal",
     "cancelled",
 )
+# What was asked for cannot be; all else is as it was.
+OF_THE_REQUEST = ("invalid_argument", "out_of_range", "unsupported")
+# A device keeps its first failure, and gives it to every later call: it must be opened again.
+DEVICE_FAILED = ("device_lost", "gpu")
 
 
 class NibbleError(RuntimeError):

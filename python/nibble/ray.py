@@ -20,22 +20,20 @@ from typing import Any
 
 import numpy as np
 
-from ._native import NibbleError
+from ._native import DEVICE_FAILED, OF_THE_REQUEST, NibbleError
 from ._program import Device, DeviceInfo, _Closable, devices
 from ._rows import Batch, Columns, Row, plain, take_batch
 from ._text.settings import SETTINGS, WHOLE_NUMBERS, refusal, text
 
 __all__ = ["Embedder", "Generator"]
 
-# Errors that are about a row; all others are about the machine.
-_OF_ROWS = ("invalid_argument", "out_of_range")
 # What a row cannot set: messages have the first two, and there is no column for the others.
 _NOT_OF_ROWS = ("system", "raw", "logprobs", "top_logprobs")
 _OF_SAMPLING = tuple(name for name in SETTINGS if name not in _NOT_OF_ROWS)
 
 
 class _OnDevice(_Closable):
-    """A model that is opened when this is made, and once more if its device is lost during a batch."""
+    """A model that is opened when this is made, and once more if its device fails during a batch."""
 
     _READS: tuple[str, ...]
     _MAY_READ: tuple[str, ...] = ()
@@ -60,7 +58,7 @@ class _OnDevice(_Closable):
         try:
             made = self._make(taken)
         except NibbleError as error:
-            if error.code != "device_lost":
+            if error.code not in DEVICE_FAILED:
                 raise
             self.close()
             self._model = self._open()
@@ -145,7 +143,8 @@ class Embedder(_OnDevice):
 
 class Generator(_OnDevice):
     """Answers of a language model. Reads the column `messages` (a list of messages, a user's text, token ids) and, if
-    it is there, `sampling_params` (what is set for this row, such as {"max_tokens": 100}); adds
+    it is there, `sampling_params` (what is set for this row, such as {"max_tokens": 100}); of both, a key that is None
+    is as good as absent, however deep, so a row's `json_schema` that needs null is given as JSON text; adds
 
     generated_text, finish_reason: the answer, and whether it ended by itself ("stop") or was cut ("length")
     prompt_tokens, cached_tokens, completion_tokens: what it took; of the prompt, cached ones were not computed again
@@ -216,7 +215,7 @@ class Generator(_OnDevice):
         prompts, errors = {}, [""] * batch.count
         for place, (given, settings) in enumerate(zip(batch.column(messages), batch.column(params), strict=True)):
             try:
-                own = _settings_of(params, settings)
+                own = _settings_of(params, _without_none(plain(settings)))
                 prompts[place] = self._model.tokens_of(_prompt_of(messages, given)), {**self._settings, **own}
             except NibbleError as error:
                 errors[place] = _of_row(error)
@@ -232,8 +231,8 @@ def _names_of(known: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
 
 
 def _of_row(error: NibbleError) -> str:
-    """What it says, if it is about a row."""
-    if error.code not in _OF_ROWS:
+    """What it says, if it is about a row; all others are about the machine."""
+    if error.code not in OF_THE_REQUEST:
         raise error
     return str(error)
 
@@ -243,15 +242,17 @@ def _prompt_of(name: str, value: Any) -> str | list:
     if isinstance(value, str):
         return value
     if isinstance(value, list) and value and isinstance(value[0], dict):
-        # Arrow gives all messages the keys of all others.
-        return [_without_none(message) if isinstance(message, dict) else message for message in value]
+        return [_without_none(message, "content") for message in value]
     if isinstance(value, list) and all(isinstance(one, int) and not isinstance(one, bool) for one in value):
         return value
     raise refusal(f"column {name!r}", "a list of messages, a text or token ids", value)
 
 
-def _without_none(message: dict) -> dict:
-    return {key: value for key, value in message.items() if value is not None or key == "content"}
+def _without_none(value: Any, *but: str) -> Any:
+    """At every depth: Arrow gives all mappings of a place the keys of all others. Lists keep theirs."""
+    if isinstance(value, dict):
+        return {key: _without_none(one) for key, one in value.items() if one is not None or key in but}
+    return [_without_none(one) for one in value] if isinstance(value, list) else value
 
 
 def _settings_of(name: str, value: Any) -> dict[str, Any]:

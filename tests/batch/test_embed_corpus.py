@@ -1,5 +1,6 @@
 """examples/embed_corpus.py: parts that are whole or not there, whatever happens to the process."""
 
+import importlib
 import json
 import signal
 import subprocess
@@ -9,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import nibble
 from conformance.command import hear_ctrl_c
 from support.sum_encoder import LENGTH, TABLE, WIDTH
 from support.tiny_model import make_tokenizer
@@ -32,15 +34,38 @@ def stop(source, target):
 os.replace = stop
 sys.exit(embed_corpus.main(sys.argv[4:]))
 """
+# What a part is written to is seen by nobody else.
+UNSEEN = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import embed_corpus
+embed_corpus.write_part = lambda table, path, done: None
+sys.exit(embed_corpus.main(sys.argv[2:]))
+"""
+# A file is damaged when the parts are known.
+DAMAGED = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import corpus, embed_corpus
+plan = corpus.plan
+def damage(files, most):
+    parts = plan(files, most)
+    files[-1].write_bytes(b"PAR1 is not all")
+    return parts
+corpus.plan = damage
+sys.exit(embed_corpus.main(sys.argv[2:]))
+"""
 TEXTS = ["one", "two", "three", "four", "five", "six", "seven"]
 ADDED = ["embedding", "tokens", "truncated", "error"]
 
 
-def run(*arguments, stop: tuple[int, int] | None = None) -> subprocess.CompletedProcess:
-    """stop: after how many parts, and by which signal."""
+def run(*arguments, stop: tuple[int, int] | None = None, script: str | None = None) -> subprocess.CompletedProcess:
+    """stop: after how many parts, and by which signal. script: runs instead of the example."""
     command = [sys.executable, EXAMPLES / "embed_corpus.py"]
     if stop is not None:
         command = [sys.executable, "-c", STOPPED, EXAMPLES, *stop]
+    elif script is not None:
+        command = [sys.executable, "-c", script, EXAMPLES]
     command = list(map(str, [*command, *arguments]))
     return subprocess.run(command, capture_output=True, text=True, timeout=300, preexec_fn=hear_ctrl_c)
 
@@ -183,6 +208,23 @@ def test_a_failure_says_what_was_kept(table, encoder, tmp_path):
     assert done.stderr.splitlines() == ["4 of 10 rows done", f"nibble: {reason}; {kept}"]
 
 
+def test_a_part_that_is_not_here_is_one_sentence(texts, encoder, tmp_path):
+    out = tmp_path / "out"
+    done = run(texts, "-o", out, "--model", encoder, "--part-rows", 3, script=UNSEEN)
+    said = f"part 0 was made, but '{out / 'part-00000.parquet'}' is not here: all machines must see the same folder"
+    kept = f"0 of 3 parts (0 of 7 rows) in '{out}' are done, and the same command goes on from there"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", f"nibble: {said}; {kept}\n")
+
+
+def test_a_file_that_is_damaged_meanwhile_is_one_sentence(table, encoder, tmp_path):
+    arguments = (table, "-o", tmp_path / "out", "--model", encoder, "--column", "body", "--part-rows", 5)
+    done = run(*arguments, script=DAMAGED)
+    told, sentence = done.stderr.splitlines()
+    assert (done.returncode, done.stdout, told) == (1, "", "5 of 10 rows done")
+    assert sentence.startswith(f"nibble: '{table / '1.parquet'}' cannot be read: Parquet magic bytes not found")
+    assert "; 1 of 2 parts (5 of 10 rows) in " in sentence
+
+
 def test_a_damaged_part_is_made_again(texts, encoder, tmp_path):
     arguments = (texts, "-o", tmp_path / "out", "--model", encoder, "--part-rows", 2)
     succeed(*arguments)
@@ -246,6 +288,44 @@ def test_files_that_do_not_fit_are_one_sentence(encoder, tmp_path, columns, opti
     assert sentence in done.stderr
     assert str(path) in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_a_row_group_is_decoded_once_for_all_its_parts(table, monkeypatch):
+    monkeypatch.syspath_prepend(EXAMPLES)
+    corpus = importlib.import_module("corpus")
+    large = table / "large.parquet"
+    rows = parquet.read_table(table)
+    parquet.write_table(rows, large, row_group_size=7)
+    decoded = []
+    for name in ("read", "read_row_group", "read_row_groups"):
+        plain = getattr(parquet.ParquetFile, name)
+
+        def counting(*arguments, _plain=plain, **options):
+            decoded.append(_plain(*arguments, **options))
+            return decoded[-1]
+
+        monkeypatch.setattr(parquet.ParquetFile, name, counting)
+    reader = corpus.PartReader()
+    made = [reader.read(part) for part in corpus.plan([large], 2)]
+    assert ([part.num_rows for part in made], sum(one.num_rows for one in decoded)) == ([2] * 5, 10)
+    assert pyarrow.concat_tables(made).equals(rows)
+    # What was kept is not taken for a file that is another one by now.
+    other, last = rows.take(list(range(9, -1, -1))), corpus.Slice(str(large), 8, 10, 2)
+    parquet.write_table(other, large, row_group_size=7)
+    assert reader.read([last]).equals(other.slice(8))
+    parquet.write_table(rows.slice(0, 3), large)
+    with pytest.raises(nibble.NibbleError, match="was changed after this run began"):
+        reader.read([last])
+
+
+def test_actors_need_not_find_the_examples(monkeypatch, tmp_path):
+    pickle = pytest.importorskip("ray.cloudpickle")
+    monkeypatch.syspath_prepend(EXAMPLES)
+    corpus = importlib.import_module("corpus")
+    pickle.register_pickle_by_value(corpus)
+    (tmp_path / "pickled").write_bytes(pickle.dumps([corpus.PartReader, corpus.write_part]))
+    script = "import ray.cloudpickle; ray.cloudpickle.load(open('pickled', 'rb'))[0]()"
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=tmp_path)
 
 
 def test_files_of_several_kinds_are_refused(texts, table, encoder, tmp_path):

@@ -1,5 +1,6 @@
 """nibble.ray without Ray: columns and rows in and out, and what becomes of bad ones."""
 
+import json
 import subprocess
 import sys
 
@@ -181,6 +182,28 @@ class TestGenerator:
         assert [row["finish_reason"] for row in made] == ["stop", "length", "length", "stop", "stop"]
         assert [row["completion_tokens"] for row in made] == [3, 1, 1, 2, 3]
 
+    def test_what_arrow_adds_to_a_rows_settings_is_left_out_at_every_depth(self, answer):
+        # As if other rows had these keys too.
+        properties = {"a": {"type": "integer", "enum": None, "maximum": 1, "minimum": 1}, "b": None}
+        schema = {"type": "object", "properties": properties, "required": ["a"], "anyOf": None}
+        params = [
+            {"json_schema": {**schema, "additionalProperties": False}, "max_tokens": 40, "logit_bias": {"5": None}},
+            {"json_schema": {"enum": [None], "type": None}, "max_tokens": 40},
+            {"json_schema": '{"const": null}', "max_tokens": 40},
+        ]
+        made = answer([{"messages": asks("one"), "sampling_params": one} for one in params])
+        assert [row["error"] for row in made] == [""] * 3
+        assert [json.loads(row["generated_text"]) for row in made] == [{"a": 1}, None, None]
+
+    def test_what_arrow_adds_to_messages_is_left_out_at_every_depth(self):
+        function = {"name": "look", "arguments": {"place": "here", "time": None}, "strict": None}
+        call = {"id": None, "function": function}
+        given = [{"role": "assistant", "content": None, "name": None, "tool_calls": np.array([call, None], object)}]
+        wanted = {"function": {"name": "look", "arguments": {"place": "here"}}}
+        assert nibble.ray._prompt_of("messages", np.array(given, object)) == [
+            {"role": "assistant", "content": None, "tool_calls": [wanted, None]}
+        ]
+
     def test_prompts_come_as_messages_text_or_tokens_in_lists_or_arrays(self, answer):
         tokens = answer._model.tokens_of("one")
         # As Ray hands Arrow's lists and structs over: other rows' keys are there too.
@@ -261,6 +284,14 @@ class TestGenerator:
             0 if error else len(answer._model.tokens_of("good")) for error in made["error"]
         ]
 
+    def test_a_model_without_a_template_refuses_messages_but_not_the_texts_beside_them(self, tmp_path):
+        model = Script().make(tmp_path / "bare", chat_template=None)
+        with nibble.ray.Generator(model, sampling_params={"max_tokens": 1}) as answer:
+            made = answer({"messages": ["one", asks("one"), "two"]})
+        refused = "this model has no chat template, so it takes text but no messages"
+        assert made["error"].tolist() == ["", refused, ""]
+        assert made["completion_tokens"].tolist() == [1, 0, 1]
+
     def test_a_seed_draws_the_same_in_any_order(self, answer):
         rows = [
             {"messages": f"{n}", "sampling_params": {"temperature": 50, "seed": n, "stop_ids": []}} for n in range(6)
@@ -290,16 +321,16 @@ class TestGenerator:
         assert str(raised.value).startswith("there is no column 'messages' among 'prompt': ")
 
 
-def lost(*_arguments):
-    raise nibble.NibbleError("the device is lost: it was only a test", "device_lost")
-
-
 class TestDevices:
+    @pytest.mark.parametrize("code", ["device_lost", "gpu"])
     @pytest.mark.parametrize("kind", ["embed", "generate"])
-    def test_a_lost_device_is_opened_again_once(self, encoder, model, monkeypatch, kind):
-        def lose(self, *arguments):
+    def test_a_device_that_failed_is_opened_again_once(self, encoder, model, monkeypatch, kind, code):
+        def fail(*_arguments):
+            raise nibble.NibbleError("the device failed: it was only a test", code)
+
+        def fail_once(*_arguments):
             monkeypatch.undo()
-            lost()
+            fail()
 
         made, place = (
             (nibble.ray.Embedder(encoder), (nibble.Encoder, "run"))
@@ -309,13 +340,13 @@ class TestDevices:
         with made:
             batch = {made._READS[0]: ["one", None, "two"]}
             wanted, old = made(batch), made._model.device
-            monkeypatch.setattr(*place, lose)
+            monkeypatch.setattr(*place, fail_once)
             got = made(batch)
             assert made._model.device is not old
             assert [str(values) for name, values in got.items() if name != "cached_tokens"] == [
                 str(values) for name, values in wanted.items() if name != "cached_tokens"
             ]
-            monkeypatch.setattr(*place, lost)
+            monkeypatch.setattr(*place, fail)
             with pytest.raises(nibble.NibbleError, match="only a test"):
                 made(batch)
 

@@ -1,6 +1,6 @@
 """What a client is told when a request fails: a status and one sentence, in the form that OpenAI's clients read."""
 
-from .._native import NibbleError
+from .._native import OF_THE_REQUEST, NibbleError
 
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error", 404: "not_found_error"}
 
@@ -37,7 +37,7 @@ def wrong(param: str, message: str, code: str | None = None) -> ApiError:
 
 def from_nibble(error: NibbleError, param: str | None = None) -> ApiError:
     """What the library says about a request or about itself."""
-    if error.code in ("invalid_argument", "out_of_range", "unsupported"):
+    if error.code in OF_THE_REQUEST:
         return ApiError(400, str(error), param=param)
     if error.code == "device_lost":
         return ApiError(503, f"{error}; it is being opened again", code="device_lost", retry_after=1)

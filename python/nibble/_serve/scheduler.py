@@ -12,14 +12,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from .._native import NibbleError
+from .._native import DEVICE_FAILED, OF_THE_REQUEST, NibbleError
 from .errors import ApiError, from_nibble
 from .work import Work
 
-# A device keeps its first failure, and gives it to every later call.
-_DEVICE_FAILED = ("device_lost", "gpu")
-# What was wrong with a request leaves its session as it was.
-_OF_THE_REQUEST = ("invalid_argument", "out_of_range", "unsupported", "cancelled")
+# What leaves a session as it was.
+_SOUND = (*OF_THE_REQUEST, "cancelled")
 _SECONDS_AT_FIRST = 1.0  # that a request is thought to take, before any has ended
 
 
@@ -204,9 +202,9 @@ class Scheduler:
         try:
             yield
         except NibbleError as error:
-            if error.code in _DEVICE_FAILED:
+            if error.code in DEVICE_FAILED:
                 self._lost = error
-            self._end(work, ticket, from_nibble(error), is_sound=error.code in _OF_THE_REQUEST)
+            self._end(work, ticket, from_nibble(error), is_sound=error.code in _SOUND)
         except BaseException as error:  # whatever it is, others go on
             self._say("error", event="step", error=f"{type(error).__name__}: {error}")
             self._end(work, ticket, ApiError(500, "the server failed", code="internal"), is_sound=False)
