@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 TOOL_TEXT = "Is it raining?"
 
 
-class Person(pydantic.BaseModel):
+class Person(pydantic.BaseModel, extra="forbid"):
     """Somebody."""
 
     name: Literal["Ann", "Bob"]
@@ -33,7 +33,7 @@ class TestLangchain:
     @pytest.fixture(scope="class")
     def chat(self, module, served):
         return module.ChatOpenAI(
-            model="tiny", base_url=f"{served.url}/v1", api_key="none", temperature=0, max_tokens=60, max_retries=0
+            model="tiny", base_url=f"{served.url}/v1", api_key="none", temperature=0, max_tokens=400, max_retries=0
         )
 
     def test_chat_streams_what_it_says(self, chat):
