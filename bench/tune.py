@@ -42,8 +42,9 @@ def inputs_of(program: Path, model: nibble.Model, size: int) -> list:
     return made
 
 
-def compare(models: list[nibble.Model], inputs: list, rounds: int) -> list[float]:
-    """Median seconds of a call of each model; they take turns. Short calls are made several times at once."""
+def compare(models: list[nibble.Model], inputs: list, rounds: int) -> tuple[float, float]:
+    """Seconds of a call of the first model, and how much of that the second takes: the median of what it is turn by
+    turn, because others may use the machine. Short calls are made several times at once."""
     sessions = [model.session() for model in models]
 
     def seconds(session: nibble.Session, times: int) -> float:
@@ -58,7 +59,7 @@ def compare(models: list[nibble.Model], inputs: list, rounds: int) -> list[float
     for turn in range(rounds):
         for i in range(len(sessions)) if turn % 2 == 0 else reversed(range(len(sessions))):
             taken[i].append(seconds(sessions[i], times))
-    return [median(all_of_it) for all_of_it in taken]
+    return median(taken[0]), median(tuned / default for default, tuned in zip(*taken, strict=True))
 
 
 def measured(tuning: dict) -> dict[tuple, dict]:
@@ -118,12 +119,12 @@ def measure(program: Path, device: nibble.Device, options: argparse.Namespace) -
                 continue
             seen.append(shapes)
             try:
-                default, best = compare([plain, tuned], inputs, options.rounds)
+                default, ratio = compare([plain, tuned], inputs, options.rounds)
             except nibble.NibbleError as error:
                 print(f"{name}, size {size}: {error}", file=sys.stderr)
                 continue
             figure = f"call of size {size}, tuned / default"
-            records.append(common | {"figure": figure, "value": best / default, "of": f"{default * 1e3:.2f} ms"})
+            records.append(common | {"figure": figure, "value": ratio, "of": f"{default * 1e3:.2f} ms"})
     return records
 
 

@@ -13,8 +13,10 @@ using Microseconds = std::chrono::duration<double, std::micro>;
 /// A sample is about this long, so that what a submission costs counts little.
 constexpr double kSampleUs = 1000;
 constexpr std::uint32_t kMostTimes = 256;
-constexpr std::size_t kSamples = 3;  ///< of a round
-/// A variant that takes so many times as long as the fastest is not measured further, or not to its end.
+constexpr std::size_t kSamples = 5;  ///< of a round
+/// A variant that takes so many times as long as the fastest is not measured further, or not to its end. One sample
+/// alone says little: another process may have had the processor.
+constexpr std::size_t kFewSamples = 2;
 constexpr double kHopeless = 1.5;
 constexpr double kGivenUp = 4;
 constexpr double kLeastLimitUs = 20000;
@@ -153,7 +155,7 @@ class Tuner {
         TRY_ASSIGN(const double us, bench.measure(times));
         c.samples.push_back(us);
       }
-      drop_hopeless(candidates);
+      if (sample + 1 >= kFewSamples) drop_hopeless(candidates);
     }
     for (auto& c : candidates) {
       if (!c.samples.empty()) c.time.rounds[round] = median(c.samples);
@@ -164,12 +166,12 @@ class Tuner {
   static void drop_hopeless(std::vector<Candidate>& candidates) {
     double best = std::numeric_limits<double>::max();
     for (const auto& c : candidates) {
-      if (!c.samples.empty()) best = std::min(best, median(c.samples));
+      if (!c.samples.empty()) best = std::min(best, std::ranges::min(c.samples));
     }
     // The first is what others are compared with.
     for (std::size_t i = 1; i < candidates.size(); ++i) {
       auto& c = candidates[i];
-      c.is_hopeless = c.is_hopeless || (!c.samples.empty() && median(c.samples) > kHopeless * best);
+      c.is_hopeless = c.is_hopeless || (!c.samples.empty() && std::ranges::min(c.samples) > kHopeless * best);
     }
   }
 
