@@ -214,7 +214,7 @@ class Scheduler:
         try:
             work.leave(is_sound)
         except BaseException as failure:  # the work has ended all the same
-            if isinstance(failure, NibbleError) and failure.code in _DEVICE_FAILED:
+            if isinstance(failure, NibbleError) and failure.code in DEVICE_FAILED:
                 self._lost = failure
             self._say("error", event="leave", error=f"{type(failure).__name__}: {failure}")
         if work.steps_at_cancel is not None:
