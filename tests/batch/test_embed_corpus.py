@@ -348,3 +348,6 @@ def test_actors_of_ray_make_the_same_parts_and_go_on_too(texts, encoder, tmp_pat
     assert (done.returncode, len(told), told[-1]) == (0, 3, "7 of 7 rows done")
     assert done.stdout.startswith(f"{tmp_path / 'spread'}: 7 rows in 4 parts, 1 of them done before; ")
     assert parquet.read_table(tmp_path / "spread").equals(parquet.read_table(tmp_path / "here"))
+    done = run(*spread[:2], tmp_path / "none", *arguments, "--actors", 1, "--gpus", 1000)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith("nibble: --gpus is 1000, but Ray has found ")
