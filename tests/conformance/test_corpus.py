@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-sys.path.append(str(EXAMPLES))
 pytestmark = pytest.mark.host
 # As if it was not installed, if it is.
 WITHOUT_ARROW = """
@@ -19,6 +18,14 @@ sys.path.insert(0, sys.argv[1])
 import embed_corpus
 sys.exit(embed_corpus.main(sys.argv[2:]))
 """
+
+
+@pytest.fixture
+def examples(monkeypatch):
+    """Only while a test runs: other tests have modules of the same names."""
+    monkeypatch.syspath_prepend(EXAMPLES)
+    yield
+    sys.modules.pop("corpus", None)
 
 
 def run(*arguments, env: dict | None = None) -> subprocess.CompletedProcess:
@@ -62,7 +69,7 @@ def test_wrong_usage_is_told(arguments, sentence):
     assert (done.returncode, done.stderr) == (2, f"nibble: {sentence}\n")
 
 
-def test_files_are_those_of_one_kind_and_none_of_the_output(tmp_path):
+def test_files_are_those_of_one_kind_and_none_of_the_output(examples, tmp_path):
     from corpus import find_files
 
     from nibble._commands.terminal import UsageError
@@ -86,7 +93,7 @@ def test_files_are_those_of_one_kind_and_none_of_the_output(tmp_path):
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 5, 7, 100])
-def test_parts_have_all_lines_once_and_no_more_than_so_many(tmp_path, most):
+def test_parts_have_all_lines_once_and_no_more_than_so_many(examples, tmp_path, most):
     from corpus import plan, text_of
 
     contents = [b"\xef\xbb\xbfone\n\n two\r\nthree\n\n\n", b"", b"four", b"\n\nfive\nsix\n \nse\xffven\n\n"]
