@@ -41,12 +41,16 @@ export function keptDevice(env: Environment): Promise<Nibble.Device> {
 /** As onDevice(), on that one. What the check put in the place of its functions goes. */
 export async function onKeptDevice(env: Environment, use: (device: Nibble.Device) => Promise<void>): Promise<void> {
   const device = await keptDevice(env);
+  const objects = [device.handle, device.handle.queue];
+  const before = objects.map((object) => Object.getOwnPropertyDescriptors(object));
   try {
     await use(device);
   } finally {
-    for (const object of [device.handle, device.handle.queue]) {
-      for (const name of Object.getOwnPropertyNames(object)) Reflect.deleteProperty(object, name);
-    }
+    objects.forEach((object, i) => {
+      for (const name of Object.getOwnPropertyNames(object)) {
+        if (!(name in before[i]!)) Reflect.deleteProperty(object, name);
+      }
+    });
   }
 }
 

@@ -311,7 +311,6 @@ export const generateChecks: Record<string, Check> = {
       [[1], { temprature: 1 }, "generate() has no setting temprature; there are temperature, topK"],
       [[1], { system: "x" }, "a system message cannot be added to tokens"],
       [[1], { signal: 3 }, "signal must be an AbortSignal"],
-      [[1], { jsonSchema: {} }, "jsonSchema is not there on the web"],
       [[{ role: "user" }, 3], {}, "messages[1] must be an object"],
       [[{ content: "x" }], {}, "messages[0] needs a role"],
     ];
