@@ -7,8 +7,10 @@ import { after, before, test } from "node:test";
 import { ModelTokenizer } from "../../src/generate/tokenizer.js";
 import type { Environment } from "../support/cases.js";
 import { nodeEnvironment } from "../support/dawn.js";
+import { constrainedChecks } from "../support/constrained_checks.js";
 import { generateChecks } from "../support/generate_checks.js";
-import { closeTiny } from "../support/tiny_model.js";
+import { hostileChecks } from "../support/hostile_checks.js";
+import { closeTiny, tinyOf } from "../support/tiny_model.js";
 import { cases, isFull, makeServer, root } from "../support/places.js";
 
 const server = makeServer();
@@ -21,7 +23,8 @@ after(async () => {
   server.stop();
 });
 
-for (const [name, check] of Object.entries(generateChecks)) test(name, () => check(env));
+const all = { ...generateChecks, ...constrainedChecks, ...hostileChecks };
+for (const [name, check] of Object.entries(all)) test(name, () => check(env));
 
 const tokenizers = join(cases, "generate", "tokenizers");
 const ids = JSON.parse(readFileSync(join(tokenizers, "ids.json"), "utf8")) as Record<string, [string, number[]][]>;
@@ -34,7 +37,7 @@ for (const [name, pairs] of Object.entries(ids)) {
 }
 
 test("model_comes_from_a_folder", async () => {
-  const device = await env.nibble.open(env.options);
+  const { device } = (await tinyOf(env)).model;
   const folder = join(cases, "generate", "tiny");
   for (const from of [folder, join(folder, "model.pte")]) {
     const model = await env.generate.LanguageModel.load(from, { device });
@@ -43,7 +46,6 @@ test("model_comes_from_a_folder", async () => {
   }
   const none = env.generate.LanguageModel.load(cases, { device });
   await assert.rejects(none, { code: "io", message: /generation\.json cannot be read/ });
-  device.destroy();
 });
 
 const smollm2 = join(root, "build", "smollm2");
