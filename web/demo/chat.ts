@@ -15,6 +15,7 @@ const TOP_K = 40;
 const composer = element<HTMLFormElement>("composer");
 const messageField = element<HTMLTextAreaElement>("message");
 const systemField = element<HTMLTextAreaElement>("system");
+const schemaField = element<HTMLTextAreaElement>("schema");
 const temperatureField = element<HTMLInputElement>("temperature");
 const sendButton = element<HTMLButtonElement>("send");
 const stopButton = element<HTMLButtonElement>("stop");
@@ -139,6 +140,7 @@ async function answer(text: string, { model }: Ready, signal: AbortSignal): Prom
   if (problem === undefined && (written !== "" || !signal.aborted)) {
     messages = [...asked, { role: "assistant", content: written }];
     writing.finish(generation ? noteOf(generation, signal) : "");
+    if (schemaField.value.trim() !== "") void keepPage(); // what schemas need was fetched just now
     return;
   }
   own.remove();
@@ -152,11 +154,13 @@ async function answer(text: string, { model }: Ready, signal: AbortSignal): Prom
 function settings(): GenerateOptions {
   const temperature = Number(temperatureField.value);
   const system = systemField.value.trim();
+  const schema = schemaField.value.trim();
   return {
     temperature,
     ...(temperature === 0 ? {} : { topK: TOP_K }),
     // A model has a system prompt of its own, unless there is another.
     ...(system === "" ? {} : { system }),
+    ...(schema === "" ? {} : { jsonSchema: schema }),
   };
 }
 

@@ -26,6 +26,7 @@ export class ModelTokenizer implements Tokenizer {
   /** `described` is a tokenizer.json; `name` what errors call it. */
   constructor(described: Record<string, unknown>, name: string) {
     try {
+      checkVocabulary(described.model);
       // Unlike Python's library it wants to be told what is not there.
       const all = { normalizer: null, post_processor: null, decoder: null, ...described };
       this.library = new Library({ ...all, pre_tokenizer: mended(described.pre_tokenizer) ?? null }, {});
@@ -87,6 +88,14 @@ export class ModelTokenizer implements Tokenizer {
   nameOf(token: number): string {
     return this.library.id_to_token(token) ?? `<${token}>`;
   }
+}
+
+/** Whether each word has a number, or as SentencePiece has it, a score. */
+function checkVocabulary(model: unknown): void {
+  const { vocab } = (model ?? {}) as { vocab?: unknown };
+  const words = typeof vocab === "object" && vocab !== null ? Object.values(vocab) : [];
+  const isWord = Array.isArray(vocab) ? Array.isArray : Number.isSafeInteger;
+  if (words.length === 0 || !words.every(isWord)) throw new Error("its model has no vocabulary");
 }
 
 function addedOf(given: unknown): Map<number, Added> {

@@ -59,6 +59,14 @@ export class DemoPages {
     return { page, complaints };
   }
 
+  /** A page of another server. */
+  async blank(address: string): Promise<Page> {
+    const { browser } = await (this.started ??= this.start());
+    const page = await browser.context.newPage();
+    await page.goto(address);
+    return page;
+  }
+
   /** Opens a page, does something there, and closes it. */
   async on(address: string, options: PageOptions, use: (page: Page) => Promise<void>): Promise<void> {
     const { page, complaints } = await this.open(address, options);
