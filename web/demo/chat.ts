@@ -55,7 +55,7 @@ async function start(): Promise<void> {
     element("name").textContent = model.name;
     showFacts(last, (performance.now() - began) / 1000);
     element("loading").hidden = true;
-    element("status").textContent = "";
+    element("status").textContent = "The model is ready.";
     showTurn();
     await keepPage();
   } catch (error) {
@@ -193,9 +193,13 @@ async function beginAnew(): Promise<void> {
   messageField.focus();
 }
 
+/** While a word is composed from several keys, each key is part of it. Safari tells so by the number 229. */
+function isComposing(event: KeyboardEvent): boolean {
+  return event.isComposing || event.keyCode === 229;
+}
+
 messageField.addEventListener("keydown", (event) => {
-  // While a word is composed from several keys, Enter is part of it.
-  if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+  if (event.key !== "Enter" || event.shiftKey || isComposing(event)) return;
   event.preventDefault();
   send();
 });
@@ -204,7 +208,7 @@ composer.addEventListener("submit", (event) => {
   send();
 });
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape") answering?.stop.abort();
+  if (event.key === "Escape" && !isComposing(event)) answering?.stop.abort();
 });
 stopButton.addEventListener("click", () => answering?.stop.abort());
 element("new").addEventListener("click", () => void beginAnew());

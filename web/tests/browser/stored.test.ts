@@ -6,7 +6,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { test } from "node:test";
-import { DemoPages, textOf } from "../support/demo_pages.js";
+import { DemoPages } from "../support/demo_pages.js";
 import { pages as folder } from "../support/places.js";
 
 const pages = new DemoPages();
