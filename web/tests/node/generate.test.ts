@@ -2,6 +2,8 @@
 
 import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { ModelTokenizer } from "../../src/generate/tokenizer.js";
@@ -46,6 +48,30 @@ test("model_comes_from_a_folder", async () => {
   }
   const none = env.generate.LanguageModel.load(cases, { device });
   await assert.rejects(none, { code: "io", message: /generation\.json cannot be read/ });
+});
+
+test("abort_does_not_wait_for_what_constraints_need", async () => {
+  let tell = (): void => undefined;
+  const asked = new Promise<void>((resolve) => (tell = resolve));
+  const silent = createServer(() => tell()); // and never answers
+  await new Promise<void>((resolve) => silent.listen(0, "127.0.0.1", resolve));
+  const constraintWasm = `http://127.0.0.1:${(silent.address() as AddressInfo).port}/constraint.wasm`;
+  const { device } = (await tinyOf(env)).model;
+  const model = await env.generate.LanguageModel.load(join(cases, "generate", "tiny"), { device, constraintWasm });
+  try {
+    const stop = new AbortController();
+    const generation = model.generate([1, 2], { jsonObject: true, signal: stop.signal });
+    const running = assert.rejects(generation.run(), /enough/);
+    await asked;
+    stop.abort(new Error("enough"));
+    await running;
+    assert.equal(generation.finishReason, "cancelled");
+    await model.generate([1, 2], { maxTokens: 1, stopIds: [] }).run();
+  } finally {
+    silent.closeAllConnections();
+    silent.close();
+    model.dispose();
+  }
 });
 
 const smollm2 = join(root, "build", "smollm2");
