@@ -194,7 +194,8 @@ def main() -> None:
             place_classify(out)
     except nibble.NibbleError as error:
         raise SystemExit(f"build_page: {error}") from None
-    for file in (WEB / "demo" / "style.css", WEB / "dist" / "nibble.wasm", WEB / "dist" / "generate.wasm"):
+    modules = [WEB / "dist" / f"{name}.wasm" for name in ("nibble", "generate", "constraint")]
+    for file in (WEB / "demo" / "style.css", *modules):
         place(file, out / file.name)
     write_pages(out)
     print(f"The pages are in {os.path.relpath(out)}.")

@@ -1,5 +1,6 @@
 // make_seeds FOLDER [FILE.pte…] writes FOLDER/pte and FOLDER/blob, and the same for the other targets that take files
-// or blobs: programs made by the tests' builders, and the given ones with the blobs inside them.
+// or blobs: programs made by the tests' builders, and the given ones with the blobs inside them. FOLDER/grammar gets
+// grammars.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -81,6 +82,15 @@ int main(int argc, char** argv) {
   add(folder, "embedding", make_pte(embedding_blob()));
   add(folder, "everything", write_pte(everything));
   add(folder, "inside", write_pte(inside));
+
+  fs::create_directories(folder / "grammar");
+  const std::string_view grammars[] = {
+      "root ::= ws (\"yes\" | [^a-c\\n\"]+ x{2,3})? # text\nws ::= [ \\t]*\nx ::= \"(\" x? \")\" | . | \"\\u00e9\"",
+      "root ::= list\nlist ::= \"[\" (item (\",\" item)*)? \"]\"\nitem ::= list | [0-9]{1,9}",
+  };
+  for (const auto& text : grammars) {
+    save(folder / "grammar" / fmt::format("grammar{}", text.size()), std::as_bytes(std::span(text)));
+  }
 
   for (int i = 2; i < argc; ++i) {
     const auto file = read_text(argv[i]);

@@ -15,6 +15,7 @@ const TOP_K = 40;
 const composer = element<HTMLFormElement>("composer");
 const messageField = element<HTMLTextAreaElement>("message");
 const systemField = element<HTMLTextAreaElement>("system");
+const schemaField = element<HTMLTextAreaElement>("schema");
 const temperatureField = element<HTMLInputElement>("temperature");
 const sendButton = element<HTMLButtonElement>("send");
 const stopButton = element<HTMLButtonElement>("stop");
@@ -54,7 +55,7 @@ async function start(): Promise<void> {
     element("name").textContent = model.name;
     showFacts(last, (performance.now() - began) / 1000);
     element("loading").hidden = true;
-    element("status").textContent = "";
+    element("status").textContent = "The model is ready.";
     showTurn();
     await keepPage();
   } catch (error) {
@@ -139,6 +140,7 @@ async function answer(text: string, { model }: Ready, signal: AbortSignal): Prom
   if (problem === undefined && (written !== "" || !signal.aborted)) {
     messages = [...asked, { role: "assistant", content: written }];
     writing.finish(generation ? noteOf(generation, signal) : "");
+    if (schemaField.value.trim() !== "") void keepPage(); // what schemas need was fetched just now
     return;
   }
   own.remove();
@@ -152,11 +154,13 @@ async function answer(text: string, { model }: Ready, signal: AbortSignal): Prom
 function settings(): GenerateOptions {
   const temperature = Number(temperatureField.value);
   const system = systemField.value.trim();
+  const schema = schemaField.value.trim();
   return {
     temperature,
     ...(temperature === 0 ? {} : { topK: TOP_K }),
     // A model has a system prompt of its own, unless there is another.
     ...(system === "" ? {} : { system }),
+    ...(schema === "" ? {} : { jsonSchema: schema }),
   };
 }
 
@@ -189,9 +193,13 @@ async function beginAnew(): Promise<void> {
   messageField.focus();
 }
 
+/** While a word is composed from several keys, each key is part of it. Safari tells so by the number 229. */
+function isComposing(event: KeyboardEvent): boolean {
+  return event.isComposing || event.keyCode === 229;
+}
+
 messageField.addEventListener("keydown", (event) => {
-  // While a word is composed from several keys, Enter is part of it.
-  if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+  if (event.key !== "Enter" || event.shiftKey || isComposing(event)) return;
   event.preventDefault();
   send();
 });
@@ -200,7 +208,7 @@ composer.addEventListener("submit", (event) => {
   send();
 });
 document.addEventListener("keydown", (event) => {
-  if (event.key === "Escape") answering?.stop.abort();
+  if (event.key === "Escape" && !isComposing(event)) answering?.stop.abort();
 });
 stopButton.addEventListener("click", () => answering?.stop.abort());
 element("new").addEventListener("click", () => void beginAnew());

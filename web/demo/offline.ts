@@ -27,6 +27,9 @@ async function answer(event: FetchEvent): Promise<Response> {
   }
 }
 
+/** Not by a file of another kind: networks that want a visitor to log in answer everything with a page of theirs. */
 async function renew(address: string, response: Response): Promise<void> {
-  if (await findFile(address)) await keepFile(address, response);
+  const kept = await findFile(address);
+  const kind = (one: Response | undefined): string | undefined => one?.headers.get("content-type")?.split(";")[0];
+  if (kept && !response.redirected && kind(kept) === kind(response)) await keepFile(address, response);
 }

@@ -10,26 +10,47 @@ const forgetButton = element<HTMLButtonElement>("forget");
 
 /** To be called when the page has fetched all that it needs. */
 export async function keepPage(): Promise<void> {
+  let isWhole = false;
   try {
     await navigator.serviceWorker?.register("offline.js");
     // What was fetched before the worker was there.
     const fetched = performance.getEntriesByType("resource").map(({ name }) => name);
+    isWhole = true;
     for (const address of new Set([location.href, ...fetched])) {
-      if (!isKeptFile(address, location.origin) || (await findFile(address))) continue;
-      await keepFile(address, await fetch(address));
+      if (isKeptFile(address, location.origin) && !(await findFile(address))) {
+        await keepFile(address, await fetch(address));
+      }
+      isWhole &&= await isKept(address);
     }
   } catch {
     // Storage may be switched off, and the network gone: then this visit is not kept.
+    isWhole = false;
   }
-  await showStored();
+  await showStored(isWhole);
 }
 
-async function showStored(): Promise<void> {
+/** Whether a file of the page, or a program that was loaded, is stored as a whole. */
+async function isKept(address: string): Promise<boolean> {
+  if (isKeptFile(address, location.origin)) return (await findFile(address)) !== undefined;
+  const { origin, pathname } = new URL(address);
+  if (origin !== location.origin || !pathname.endsWith(".pte")) return true;
+  // nibble keeps the beginning of a program last.
+  const keys = await (await caches.open(WEIGHTS_CACHE)).keys();
+  return keys.some(({ url }) => {
+    const key = new URL(url);
+    return key.pathname === pathname && (key.searchParams.get("nibble-range") ?? "").startsWith("0-");
+  });
+}
+
+async function showStored(isWhole: boolean): Promise<void> {
   const bytes = await storedBytes().catch(() => 0);
+  const what = `This browser stores ${megabytes(bytes)} of these pages and their models`;
   element("stored").textContent =
-    bytes > 0
-      ? `This browser stores ${megabytes(bytes)} of these pages and their models: they open without a network.`
-      : "This browser stores nothing of these pages.";
+    bytes === 0
+      ? "This browser stores nothing of these pages."
+      : isWhole
+        ? `${what}: they open without a network.`
+        : `${what}, but not all of it: without a network they do not open.`;
   forgetButton.hidden = bytes === 0;
 }
 
@@ -59,7 +80,7 @@ async function forget(): Promise<void> {
     // Then the sentence still says how much there is.
   }
   forgetButton.disabled = false;
-  await showStored();
+  await showStored(false);
   if (forgetButton.hidden) element("stored").focus(); // else the focus would be nowhere
 }
 

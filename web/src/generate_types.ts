@@ -13,7 +13,7 @@ export type Prompt = string | readonly Message[] | readonly number[];
 
 /** How tokens are chosen, and where a generation ends. docs/generate.md says more. */
 export interface GenerateOptions {
-  /** The most tokens to generate; 0, the default: until the context is full. */
+  /** The most tokens to generate, at least 1; without it, until the context is full. */
   maxTokens?: number;
   /** 0, the default, takes the likeliest token. */
   temperature?: number;
@@ -169,7 +169,7 @@ export interface LanguageModelFiles {
   generation: string | URL | object;
 }
 
-/** As those of `load()`. Without a device, one is opened, and closed with the model. */
+/** As those of `load()`. Without a device, one is opened, and closed with the model's last session. */
 export interface LanguageModelOptions extends Omit<LoadOptions, "device" | "inputs" | "outputs"> {
   device?: Device;
   /** The core of text generation, if not the file generate.wasm beside this one. */

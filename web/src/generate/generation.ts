@@ -1,5 +1,6 @@
 // One generation: pieces of text, and what they cost.
 
+import type { NibbleError } from "#nibble";
 import type { FinishReason, Generation, GenerateStats, Piece, TokenLogprob, Usage } from "../generate_types.js";
 import type { Constraint } from "./constraint_module.js";
 import type { Generator } from "./generator.js";
@@ -55,6 +56,8 @@ export class TextGeneration implements Generation {
   private constraint: Constraint | undefined;
   private kept: GenerateStats | undefined;
   private isFreed = false;
+  /** What whoever asks next is told, because the session began another one. */
+  private ended: NibbleError | undefined;
 
   constructor(
     private readonly host: Host,
@@ -109,21 +112,26 @@ export class TextGeneration implements Generation {
 
   /** The session begins another one, which waits for what this one does. */
   replace(): void {
-    this.stop.abort(invalid("this generation has ended: its session has begun another one"));
+    if (this.finishReason !== null) return;
+    this.ended = invalid("this generation has ended: its session has begun another one");
+    this.stop.abort(this.ended);
     this.forget();
   }
 
   /** Takes the last numbers, and frees what it holds. Nothing of it may run. */
   close(): void {
-    this.kept ??= this.stats;
     if (this.isFreed) return;
     this.isFreed = true;
+    this.kept = this.stats;
+    this.generator = undefined; // it works for another one now
+    if (this.finishReason === null) this.finish("cancelled");
     this.sampler.free();
     this.stream.free();
     this.constraint?.free();
   }
 
   private async nextPiece(generator: Generator): Promise<Piece | undefined> {
+    this.tellEnd();
     const held: Choice[] = [];
     while (this.finishReason === null) {
       const token = await this.nextToken(generator);
@@ -169,16 +177,40 @@ export class TextGeneration implements Generation {
       if (signal.reason === quietly) return undefined;
       this.text += this.stream.finish();
       this.close();
+      this.tellEnd();
       throw signal.reason;
     }
   }
 
+  private tellEnd(): void {
+    const { ended } = this;
+    this.ended = undefined;
+    if (ended) throw ended;
+  }
+
   private async begin(generator: Generator, signal: AbortSignal): Promise<void> {
     const { grammar } = this.settings;
-    if (grammar !== undefined) this.constraint ??= await this.host.constrain(grammar);
+    if (grammar !== undefined) this.constraint ??= await this.constrain(grammar, signal);
     signal.throwIfAborted();
     await generator.start(this.prompt, this.sampler, this.settings);
     this.generator = generator;
+  }
+
+  /** What has to be loaded for it may never come: an abort does not wait for that. */
+  private async constrain(grammar: string, signal: AbortSignal): Promise<Constraint> {
+    const made = this.host.constrain(grammar);
+    const aborted = new Promise<never>((_, reject) => {
+      signal.addEventListener("abort", () => reject(signal.reason as Error), { once: true });
+    });
+    try {
+      return await Promise.race([made, aborted]);
+    } catch (error) {
+      made.then(
+        (late) => late.free(),
+        () => undefined,
+      );
+      throw error;
+    }
   }
 
   private finish(reason: FinishReason): void {

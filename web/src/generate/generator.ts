@@ -280,7 +280,7 @@ export class Generator {
 function tokensOf(note: string): number[] | undefined {
   try {
     const tokens: unknown = JSON.parse(note);
-    return Array.isArray(tokens) && tokens.every(Number.isSafeInteger) ? (tokens as number[]) : undefined;
+    return Array.isArray(tokens) && tokens.every((token) => token === (token | 0)) ? (tokens as number[]) : undefined;
   } catch {
     return undefined;
   }

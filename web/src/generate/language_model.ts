@@ -13,9 +13,10 @@ import type {
 } from "../generate_types.js";
 import type { Device, Model, WasmSource } from "../types.js";
 import { type Constraint, Constraints } from "./constraint_module.js";
+import { describe, type Description } from "./description.js";
 import { inFolder, readJson } from "./files.js";
 import { type Facts, factsOf, Generator } from "./generator.js";
-import { invalid } from "./settings.js";
+import { checkedText, invalid } from "./settings.js";
 import { ChatTemplate } from "./template.js";
 import { TextModule } from "./text_module.js";
 import { LoadedTextSession } from "./text_session.js";
@@ -24,18 +25,6 @@ import { ModelTokenizer } from "./tokenizer.js";
 /** The device returns so many of the likeliest tokens. Most settings need no more; the others read all logits. */
 const CANDIDATES = 64;
 
-/** What generation.json says. */
-interface Description {
-  name?: string;
-  program?: string;
-  stop_ids: number[];
-  /** Files that Python writes have null for what is not there. */
-  bos_id?: number | null;
-  eos_id?: number | null;
-  add_bos?: boolean;
-  chat_template?: string;
-}
-
 export async function loadLanguageModel(
   from: string | URL | LanguageModelFiles,
   options: LanguageModelOptions = {},
@@ -43,8 +32,8 @@ export async function loadLanguageModel(
   const { device: given, textWasm, constraintWasm, signal, ...rest } = options;
   signal?.throwIfAborted();
   const files = filesOf(from);
-  const description = describe(await readJson(files.generation, signal), String(files.generation));
-  const program = typeof files.program === "function" ? files.program(description) : files.program;
+  const description = describe(await readJson(files.generation, signal), files.place, files.name);
+  const program = typeof files.program === "function" ? files.program(description.program) : files.program;
   const [text, tokenizer] = await Promise.all([TextModule.load(textWasm), readJson(files.tokenizer, signal)]);
   const named = typeof files.tokenizer === "string" ? files.tokenizer : "the tokenizer";
   const parts = { text, description, tokenizer: new ModelTokenizer(tokenizer, named), constraintWasm };
@@ -62,33 +51,33 @@ export async function loadLanguageModel(
 }
 
 type Files = Omit<LanguageModelFiles, "program"> & {
-  program: LanguageModelFiles["program"] | ((description: Description) => string);
+  program: LanguageModelFiles["program"] | ((name: string) => string);
+  /** The program's name, if the caller gave it. */
+  name?: string;
+  /** What errors call generation.json. */
+  place: string;
 };
 
 function filesOf(from: string | URL | LanguageModelFiles): Files {
   if (typeof from === "string" || from instanceof URL) {
     const address = String(from);
-    const isProgram = address.endsWith(".pte");
-    const folder = isProgram ? address.replace(/[^/]*$/, "").replace(/\/$/, "") || "." : address;
+    const name = /[^/]*\.pte$/.exec(address)?.[0];
+    const folder = name === undefined ? address : address.slice(0, -name.length).replace(/\/$/, "") || ".";
+    const generation = inFolder(folder, "generation.json");
     return {
-      program: isProgram ? address : ({ program }) => inFolder(folder, program ?? "model.pte"),
+      program: name === undefined ? (own) => inFolder(folder, own) : address,
       tokenizer: inFolder(folder, "tokenizer.json"),
-      generation: inFolder(folder, "generation.json"),
+      generation,
+      place: generation,
+      ...(name === undefined ? {} : { name }),
     };
   }
   const { program, tokenizer, generation } = (from ?? {}) as Partial<LanguageModelFiles>;
   if (program === undefined || !tokenizer || !generation) {
     throw invalid("a language model is loaded from a folder's address, or from { program, tokenizer, generation }");
   }
-  return { program, tokenizer, generation };
-}
-
-function describe(json: Record<string, unknown>, name: string): Description {
-  const ids = json.stop_ids;
-  if (!Array.isArray(ids) || !ids.every(Number.isSafeInteger)) {
-    throw new NibbleError("invalid_program", `${name} must list stop_ids, numbers of tokens`);
-  }
-  return json as unknown as Description;
+  const isPlace = typeof generation === "string" || generation instanceof URL;
+  return { program, tokenizer, generation, place: isPlace ? String(generation) : "the description" };
 }
 
 /** What a model is made of, beside its program. */
@@ -108,23 +97,25 @@ export class LoadedLanguageModel implements LanguageModel {
   private readonly template: ChatTemplate | undefined;
   private readonly own: LoadedTextSession;
   private constraints: Promise<Constraints> | undefined;
+  /** How many sessions are not disposed yet. */
+  private open = 0;
   private isDisposed = false;
 
   constructor(
     private readonly parts: Parts,
     readonly program: Model,
     readonly facts: Facts,
-    /** A device that is closed with the model. */
+    /** A device that is closed with the model's last session. */
     private readonly ownDevice: Device | undefined,
   ) {
     const { description } = parts;
     this.text = parts.text;
     this.tokenizer = parts.tokenizer;
-    this.name = description.name ?? "a language model";
-    this.stopIds = description.stop_ids;
-    const { bos_id: bos, eos_id: eos, chat_template: template } = description;
-    this.bos = description.add_bos && typeof bos === "number" ? [bos] : [];
-    if (template) this.template = new ChatTemplate(template, this.tokenNames(bos, eos ?? this.stopIds[0]));
+    const { name, stopIds, bosId, eosId, addsBos, chatTemplate } = description;
+    this.name = name;
+    this.stopIds = stopIds;
+    this.bos = addsBos ? [bosId!] : [];
+    if (chatTemplate !== undefined) this.template = new ChatTemplate(chatTemplate, this.tokenNames(bosId, eosId));
     const generator = new Generator(this.text, facts, program.own);
     this.own = this.adopt(Promise.resolve(generator), "the model is disposed: load it again");
   }
@@ -147,7 +138,13 @@ export class LoadedLanguageModel implements LanguageModel {
   }
 
   adopt(generator: Promise<Generator>, gone = "the session is disposed: make another"): LoadedTextSession {
+    ++this.open;
     return new LoadedTextSession(this, generator, gone);
+  }
+
+  /** A session is disposed. */
+  release(): void {
+    if (--this.open === 0) this.ownDevice?.destroy();
   }
 
   /** Loads what it needs when it is first asked for, and again after a failure. */
@@ -173,20 +170,21 @@ export class LoadedLanguageModel implements LanguageModel {
       if (system !== undefined) {
         throw invalid("a system message needs a chat template, which this prompt does not use");
       }
-      return Int32Array.from([...this.bos, ...this.tokenizer.encode(prompt)]);
+      return takeTokens([...this.bos, ...this.tokenizer.encode(checkedText("the prompt", prompt))]);
     }
     const messages = typeof prompt === "string" ? [{ role: "user", content: prompt }] : prompt;
     if (!isMessages(messages)) {
       if (system !== undefined) throw invalid("a system message cannot be added to tokens");
       return takeTokens(messages);
     }
+    if (raw) throw invalid("messages are written by the chat template: raw is for text");
     if (!this.template) {
       throw new NibbleError("unsupported", "this model has no chat template, so it takes text but no messages");
     }
     const all = system === undefined ? messages : [{ role: "system", content: system }, ...messages];
     const tokens = this.tokenizer.encode(this.template.render(all));
     const hasBos = this.bos.every((token, i) => tokens[i] === token);
-    return Int32Array.from(hasBos ? tokens : [...this.bos, ...tokens]);
+    return takeTokens(hasBos ? tokens : [...this.bos, ...tokens]);
   }
 
   dispose(): void {
@@ -194,16 +192,13 @@ export class LoadedLanguageModel implements LanguageModel {
     this.isDisposed = true;
     this.own.dispose();
     this.program.dispose();
-    this.ownDevice?.destroy();
   }
 
-  private tokenNames(bos: number | null | undefined, eos: number | undefined): Record<string, string> {
-    const names: Record<string, number | null | undefined> = { bos_token: bos, eos_token: eos };
-    return Object.fromEntries(
-      Object.entries(names).flatMap(([name, id]) =>
-        typeof id === "number" ? [[name, this.tokenizer.nameOf(id)]] : [],
-      ),
-    );
+  private tokenNames(bos: number | undefined, eos: number | undefined): Record<string, string> {
+    const names: Record<string, string> = {};
+    if (bos !== undefined) names.bos_token = this.tokenizer.nameOf(bos);
+    if (eos !== undefined) names.eos_token = this.tokenizer.nameOf(eos);
+    return names;
   }
 }
 
@@ -212,7 +207,8 @@ function isMessages(prompt: readonly Message[] | readonly number[]): prompt is r
 }
 
 function takeTokens(prompt: unknown): Int32Array {
-  const list = Array.isArray(prompt) || ArrayBuffer.isView(prompt) ? Array.from(prompt as number[]) : undefined;
+  const isList = Array.isArray(prompt) || (ArrayBuffer.isView(prompt) && !(prompt instanceof DataView));
+  const list = isList ? Array.from(prompt as readonly number[]) : undefined;
   if (!list?.every((token) => typeof token === "number" && Number.isInteger(token))) {
     throw invalid("a prompt must be text, messages or a list of token ids");
   }

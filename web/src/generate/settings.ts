@@ -31,6 +31,7 @@ export interface Settings extends Sampling {
   signal: AbortSignal | undefined;
 }
 
+/** maxTokens 0 is how C++ says that there is no limit; whoever works out how many are left wants none by it. */
 const defaults = {
   temperature: 0,
   topK: 0,
@@ -53,17 +54,17 @@ export function takeSettings(given: GenerateOptions, stopIds: readonly number[])
   const numbers = Object.entries(defaults).map(([name, standard]) => [name, numberOf(name, options[name], standard)]);
   const { stop = [], seed, logprobs, logitBias, system, raw, signal } = given ?? {};
   const taken = Object.fromEntries(numbers) as typeof defaults;
+  if ((given?.maxTokens ?? 1) < 1) {
+    throw invalid(`maxTokens is ${taken.maxTokens}, but it must be at least 1; undefined is no limit`);
+  }
   return {
     ...taken,
     seed: seedOf(seed),
     stop: textsOf(stop),
     stopIds: idsOf(given?.stopIds ?? stopIds),
     logprobs: Boolean(logprobs) || taken.topLogprobs !== 0,
-    logitBias: Object.entries(logitBias ?? {}).map(([id, bias]) => [
-      numberOf("logitBias", Number(id), 0, true),
-      numberOf("logitBias", bias, 0),
-    ]),
-    system: system ?? undefined,
+    logitBias: biasesOf(logitBias),
+    system: system === undefined || system === null ? undefined : checkedText("system", system),
     raw: Boolean(raw),
     grammar: grammarOf(given ?? {}),
     signal: signalOf(signal),
@@ -109,10 +110,29 @@ function seedOf(seed: unknown): number | bigint {
   return seed as number | bigint;
 }
 
+function biasesOf(given: unknown): [number, number][] {
+  if (typeof (given ?? {}) !== "object" || Array.isArray(given)) {
+    throw invalid("logitBias must be an object of numbers by token ids");
+  }
+  return Object.entries(given ?? {}).map(([id, bias]) => {
+    if (!/^\d{1,10}$/.test(id)) throw invalid(`a token of logitBias must be a whole number, but it is ${written(id)}`);
+    if (bias === undefined || bias === null) throw invalid(`logitBias of ${id} must be a number`);
+    return [Number(id), numberOf(`logitBias of ${id}`, bias, 0)];
+  });
+}
+
+/** Text that is Unicode: no half of a character, which would become another one in silence. */
+export function checkedText(name: string, value: unknown): string {
+  if (typeof value !== "string") throw invalid(`${name} must be text, but it is ${written(value)}`);
+  const half = value.search(/\p{Surrogate}/u);
+  if (half >= 0) throw invalid(`${name} has half of a character at ${half}, which is no Unicode text`);
+  return value;
+}
+
 function textsOf(stop: unknown): string[] {
   const texts = typeof stop === "string" ? [stop] : Array.isArray(stop) ? [...(stop as unknown[])] : undefined;
   if (!texts?.every((text) => typeof text === "string")) throw invalid("stop must be a text or a list of texts");
-  return texts;
+  return texts.map((text) => checkedText("stop", text));
 }
 
 function idsOf(ids: unknown): number[] {
@@ -134,5 +154,10 @@ export function invalid(message: string): NibbleError {
 }
 
 function written(value: unknown): string {
-  return typeof value === "string" ? `'${value}'` : typeof value === "object" ? "an object" : String(value);
+  if (typeof value === "string") return value.length > 60 ? `'${value.slice(0, 60)}…'` : `'${value}'`;
+  return typeof value === "object" && value !== null
+    ? "an object"
+    : typeof value === "function"
+      ? "a function"
+      : String(value);
 }

@@ -4,10 +4,29 @@
 import { Environment, Interpreter, Template } from "@huggingface/jinja";
 import type { Message } from "../generate_types.js";
 import { failed } from "./files.js";
-import { invalid } from "./settings.js";
+import { checkedText, invalid } from "./settings.js";
 
 /** A template's own word against a conversation. */
 class Refused extends Error {}
+
+/** What a template may do at most: far more than one needs for all that a context holds. */
+const MOST_STEPS = 1_000_000;
+const MOST_SIZE = 2 ** 24;
+
+/** Templates come with models: one that would never end, or take all memory, shall not. */
+class Bounded extends Interpreter {
+  private steps = 0;
+
+  override evaluate(...given: Parameters<Interpreter["evaluate"]>): ReturnType<Interpreter["evaluate"]> {
+    if (++this.steps > MOST_STEPS) throw new Error("it takes too many steps");
+    const result = super.evaluate(...given);
+    const { value } = result as { value: unknown };
+    if ((typeof value === "string" || Array.isArray(value)) && value.length > MOST_SIZE) {
+      throw new Error("it makes something too large");
+    }
+    return result;
+  }
+}
 
 /** A Jinja template of the kind that models carry. One that fails is an error, never another format. */
 export class ChatTemplate {
@@ -32,7 +51,7 @@ export class ChatTemplate {
       const environment = new Environment();
       const values = { ...globals, ...this.tokens, messages: structuredClone(messages), add_generation_prompt: true };
       for (const [name, value] of Object.entries(values)) environment.set(name, value);
-      return String((new Interpreter(environment).run(this.parsed) as { value: unknown }).value);
+      return checkedText("it", String((new Bounded(environment).run(this.parsed) as { value: unknown }).value));
     } catch (error) {
       const how = error instanceof Refused ? "refuses" : "fails on";
       throw failed("invalid_argument", `the chat template ${how} these messages`, error);
@@ -52,7 +71,9 @@ const globals = {
   },
   range: (first: number, second?: number, step = 1): number[] => {
     const [begin, end] = second === undefined ? [0, first] : [first, second];
-    return Array.from({ length: Math.max(0, Math.ceil((end - begin) / step)) }, (_, i) => begin + i * step);
+    const length = Math.max(0, Math.ceil((end - begin) / step));
+    if (length > MOST_SIZE) throw new Error(`range() of ${length} numbers is too large`);
+    return Array.from({ length }, (_, i) => begin + i * step);
   },
   strftime_now: (form: string): string => formatDate(form, new Date()),
 };

@@ -105,6 +105,7 @@ export class LoadedTextSession implements TextSession {
       this.current?.close();
       this.generator?.dispose();
     });
+    this.owner.release();
   }
 
   inTurn<T>(work: (generator: Generator) => Promise<T>): Promise<T> {

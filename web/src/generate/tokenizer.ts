@@ -4,6 +4,7 @@ import { Tokenizer as Library } from "@huggingface/tokenizers";
 import { NibbleError } from "#nibble";
 import type { Tokenizer } from "../generate_types.js";
 import { failed } from "./files.js";
+import { invalid } from "./settings.js";
 
 interface Added {
   id: number;
@@ -25,19 +26,32 @@ export class ModelTokenizer implements Tokenizer {
   /** `described` is a tokenizer.json; `name` what errors call it. */
   constructor(described: Record<string, unknown>, name: string) {
     try {
+      checkVocabulary(described.model);
       // Unlike Python's library it wants to be told what is not there.
       const all = { normalizer: null, post_processor: null, decoder: null, ...described };
       this.library = new Library({ ...all, pre_tokenizer: mended(described.pre_tokenizer) ?? null }, {});
+      this.library.encode("a");
+      this.added = addedOf(described.added_tokens);
+      this.toBytes = wayToBytes(described.decoder, name);
     } catch (error) {
+      if (error instanceof NibbleError) throw error;
       throw failed("invalid_program", `${name} is no tokenizer`, error);
     }
-    const added = (described.added_tokens ?? []) as Added[];
-    this.added = new Map(added.map((token) => [token.id, token]));
-    this.toBytes = wayToBytes(described.decoder, name);
   }
 
   encode(text: string): number[] {
-    return [...this.library.encode(text, { add_special_tokens: false }).ids];
+    const ids = this.idsOf(text);
+    const place = ids.findIndex((id) => !Number.isSafeInteger(id) || id < 0 || id >= 2 ** 31);
+    if (place < 0) return ids;
+    throw invalid(`the tokenizer has no token for a part of this text: number ${place} of its tokens`);
+  }
+
+  private idsOf(text: string): number[] {
+    try {
+      return [...this.library.encode(text, { add_special_tokens: false }).ids];
+    } catch (error) {
+      throw failed("invalid_argument", "the tokenizer fails on this text", error);
+    }
   }
 
   /** What a token adds to the text: nothing for a special one, or one that the tokenizer does not know. */
@@ -74,6 +88,22 @@ export class ModelTokenizer implements Tokenizer {
   nameOf(token: number): string {
     return this.library.id_to_token(token) ?? `<${token}>`;
   }
+}
+
+/** Whether each word has a number, or as SentencePiece has it, a score. */
+function checkVocabulary(model: unknown): void {
+  const { vocab } = (model ?? {}) as { vocab?: unknown };
+  const words = typeof vocab === "object" && vocab !== null ? Object.values(vocab) : [];
+  const isWord = Array.isArray(vocab) ? Array.isArray : Number.isSafeInteger;
+  if (words.length === 0 || !words.every(isWord)) throw new Error("its model has no vocabulary");
+}
+
+function addedOf(given: unknown): Map<number, Added> {
+  const list = given ?? [];
+  const isAdded = (one: unknown): one is Added =>
+    Number.isSafeInteger((one as Partial<Added> | null)?.id) && typeof (one as Added).content === "string";
+  if (!Array.isArray(list) || !list.every(isAdded)) throw new Error("its added_tokens are no list of tokens");
+  return new Map(list.map((token) => [token.id, token]));
 }
 
 interface PreTokenizer {

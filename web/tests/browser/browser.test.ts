@@ -7,6 +7,7 @@ import { after, before, describe, test } from "node:test";
 import type { Case, Sentence } from "../support/cases.js";
 import { checks } from "../support/checks.js";
 import { type Browser, launch, TestPage } from "../support/chromium.js";
+import { browserConstrainedChecks, constrainedChecks } from "../support/constrained_checks.js";
 import { browserGenerateChecks, generateChecks } from "../support/generate_checks.js";
 import { cases, isFull, makeServer, root } from "../support/places.js";
 
@@ -29,7 +30,9 @@ after(async () => {
 const half = (which: number): string[] => Object.keys(checks).filter((_, i) => isFull || i % 2 === which);
 
 describe("on a page", () => {
-  const generating = isFull ? Object.keys(generateChecks) : browserGenerateChecks;
+  const generating = isFull
+    ? Object.keys({ ...generateChecks, ...constrainedChecks })
+    : [...browserGenerateChecks, ...browserConstrainedChecks];
   for (const name of [...half(0), ...generating]) test(name, () => page.call("check", name));
 });
 

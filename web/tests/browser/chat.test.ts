@@ -203,6 +203,7 @@ test("everything_has_a_role_and_a_name", async () => {
     ["log", "Messages"],
     ["textbox", "Message"],
     ["textbox", "System prompt"],
+    ["textbox", "JSON schema"],
     ["slider", "Temperature"],
     ["button", "Send"],
     ["button", "New chat"],
@@ -235,6 +236,30 @@ test("system_prompt_and_temperature_count", async () => {
   }
   assert.ok(drawn.size > 1, "each is drawn anew");
   await page.getByRole("slider", { name: "Temperature" }).fill("0");
+});
+
+test("answer_fits_its_schema_and_is_never_markup", async () => {
+  await beginAnew();
+  const schema = page.getByLabel("JSON schema");
+  const markup = "<img src=x onerror=alert(1)><script>alert(2)</script>&lt;";
+  await schema.fill(JSON.stringify({ const: { "<b>": markup } }));
+  await field().fill(`Hello ${markup}`);
+  await button("Send").click();
+  await loaded();
+  const [own, answer] = await texts();
+  assert.equal(own, `Hello ${markup}`);
+  assert.deepEqual(JSON.parse(answer!), { "<b>": markup });
+  assert.equal(await page.locator("#log :is(img, script, b)").count(), 0);
+  await shoot(page, "chat-schema");
+
+  await schema.fill('{"type": "strin"}');
+  await field().fill("Hello");
+  await button("Send").click();
+  const problem = page.getByRole("alert").filter({ visible: true });
+  await problem.waitFor();
+  assert.match((await problem.textContent()) ?? "", /^The JSON schema cannot be used: type at # is "strin", but .*\.$/);
+  assert.equal(await field().inputValue(), "Hello");
+  await schema.fill("");
 });
 
 test("chat_is_readable_at_any_width_in_light_and_dark", async () => {

@@ -6,6 +6,7 @@ import type * as Generate from "../../src/generate.js";
 import type * as Nibble from "../../src/index.js";
 import { type Case, type Environment, fetchJson, runCase, runSentence, type Sentence } from "../support/cases.js";
 import { checks } from "../support/checks.js";
+import { constrainedChecks } from "../support/constrained_checks.js";
 import { generateChecks } from "../support/generate_checks.js";
 import { compile, useAll } from "../support/kernels.js";
 
@@ -26,7 +27,7 @@ export interface Visit {
 }
 
 const calls = {
-  check: async (name: string): Promise<void> => (checks[name] ?? generateChecks[name])!(env),
+  check: async (name: string): Promise<void> => (checks[name] ?? generateChecks[name] ?? constrainedChecks[name])!(env),
 
   case: async (one: Case, shardBytes: number): Promise<void> =>
     runCase(env, (device ??= await nibble.open()), one, { maxShardBytes: shardBytes }),

@@ -273,21 +273,22 @@ export const generateChecks: Record<string, Check> = {
     const { model } = await tinyOf(env);
     const refused = await thrown(env, () => model.generate([{ role: "robot", content: "x" }]));
     says(refused, "invalid_argument", "the chat template refuses these messages: there is no role robot");
-    await onKeptDevice(env, async (device) => {
-      const description = await fetchJson<object>(`${folder(env)}/generation.json`);
-      const load = (chat_template: string): Promise<LanguageModel> =>
-        env.generate.LanguageModel.load(
-          {
-            program: `${folder(env)}/model.pte`,
-            tokenizer: `${folder(env)}/tokenizer.json`,
-            generation: { ...description, chat_template },
-          },
-          { device, cache: false },
-        );
-      says(await failureOf(env, load("{% for %}")), "invalid_program", "the chat template cannot be read");
-      const broken = await load("{{ messages[0].content.nothing() }}");
-      says(await thrown(env, () => broken.generate("x")), "invalid_argument", "the chat template fails on these");
-    });
+    // On a device that has the kernels already.
+    const { device } = model;
+    const description = await fetchJson<object>(`${folder(env)}/generation.json`);
+    const load = (chat_template: string): Promise<LanguageModel> =>
+      env.generate.LanguageModel.load(
+        {
+          program: `${folder(env)}/model.pte`,
+          tokenizer: `${folder(env)}/tokenizer.json`,
+          generation: { ...description, chat_template },
+        },
+        { device, cache: false },
+      );
+    says(await failureOf(env, load("{% for %}")), "invalid_program", "the chat template cannot be read");
+    const broken = await load("{{ messages[0].content.nothing() }}");
+    says(await thrown(env, () => broken.generate("x")), "invalid_argument", "the chat template fails on these");
+    broken.dispose();
   },
 
   bad_requests_are_one_sentence_and_the_next_one_works: async (env) => {
@@ -302,7 +303,8 @@ export const generateChecks: Record<string, Check> = {
       [[1], { topP: 2 }, "topP is 2"],
       [[1], { topK: 1.5 }, "topK must be a whole number, but it is 1.5"],
       [[1], { repetitionPenalty: 0 }, "repetitionPenalty is 0"],
-      [[1], { maxTokens: -1 }, "maxTokens is -1"],
+      [[1], { maxTokens: -1 }, "maxTokens is -1, but it must be at least 1; undefined is no limit"],
+      [[1], { maxTokens: 0 }, "maxTokens is 0, but it must be at least 1; undefined is no limit"],
       [[1], { logitBias: { [golden.vocabulary]: 1 } }, `token ${golden.vocabulary}`],
       [[1], { stop: "" }, "stop string 0 is empty"],
       [[1], { stop: [3] }, "stop must be a text or a list of texts"],
@@ -311,6 +313,7 @@ export const generateChecks: Record<string, Check> = {
       [[1], { temprature: 1 }, "generate() has no setting temprature; there are temperature, topK"],
       [[1], { system: "x" }, "a system message cannot be added to tokens"],
       [[1], { signal: 3 }, "signal must be an AbortSignal"],
+      [[{ role: "user", content: "x" }], { raw: true }, "raw is for text"],
       [[{ role: "user" }, 3], {}, "messages[1] must be an object"],
       [[{ content: "x" }], {}, "messages[0] needs a role"],
     ];

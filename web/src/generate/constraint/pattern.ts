@@ -54,6 +54,8 @@ export function searchedPattern(pattern: string, write: Write, any: string): str
   );
 }
 
+const shortened = (pattern: string): string => (pattern.length > 60 ? `${pattern.slice(0, 60)}…` : pattern);
+
 class Pattern {
   private at = 0;
   private depth = 0;
@@ -66,8 +68,8 @@ class Pattern {
     try {
       new RegExp(whole, "u");
     } catch (error) {
-      const why = error instanceof Error ? error.message : String(error);
-      throw new NibbleError("invalid_argument", `the pattern '${whole}' cannot be used: ${why}`);
+      const why = error instanceof Error ? error.message.replaceAll(whole, "…") : String(error);
+      throw new NibbleError("invalid_argument", `the pattern '${shortened(whole)}' cannot be used: ${why}`);
     }
     this.text = Array.from(whole);
   }
@@ -193,6 +195,9 @@ class Pattern {
   }
 
   private refusal(what: string): NibbleError {
-    return new NibbleError("unsupported", `the pattern '${this.whole}' has ${what}, which a grammar cannot say`);
+    return new NibbleError(
+      "unsupported",
+      `the pattern '${shortened(this.whole)}' has ${what}, which a grammar cannot say`,
+    );
   }
 }
