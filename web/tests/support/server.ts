@@ -135,7 +135,8 @@ export class TestServer {
           response.destroy();
           return;
         }
-        const { buffer, bytesRead } = await file.read(Buffer.alloc(Math.min(step, to - at)), 0, undefined, at);
+        const most = kind === "dropped" ? Math.min(step, number - entry.bytes) : step;
+        const { buffer, bytesRead } = await file.read(Buffer.alloc(Math.min(most, to - at)), 0, undefined, at);
         if (bytesRead === 0) break;
         const chunk = buffer.subarray(0, bytesRead);
         if (kind === "altered" && nth >= number) for (let i = 0; i < bytesRead; ++i) chunk[i]! ^= 0x11;
