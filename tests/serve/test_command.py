@@ -72,7 +72,7 @@ def test_what_cannot_be_served_is_one_sentence(folder, tmp_path):
 
 def test_help_names_every_option():
     done = subprocess.run([COMMAND, "serve", "--help"], capture_output=True, text=True, check=True)
-    for option in ("--host", "--api-key", "--cors-origin", "--sessions", "--session-memory", "--queue"):
+    for option in ("--host", "--api-key", "--cors-origin", "--sessions", "--session-memory", "--max-connections"):
         assert option in done.stdout
     listed = subprocess.run([COMMAND, "--help"], capture_output=True, text=True, check=True)
     assert "serve" in listed.stdout
