@@ -227,7 +227,11 @@ def _names_of(known: Sequence[str], given: Mapping[str, str]) -> dict[str, str]:
     for name in given:
         if name not in known:
             raise NibbleError(f"columns has {name!r}, but the columns are {', '.join(known)}", "invalid_argument")
-    return {name: given.get(name, name) for name in known}
+    names = {name: given.get(name, name) for name in known}
+    for name, called in names.items():
+        if list(names.values()).count(called) > 1:
+            raise NibbleError(f"columns has {name!r} and another one as {called!r}", "invalid_argument")
+    return names
 
 
 def _of_row(error: NibbleError) -> str:

@@ -154,9 +154,13 @@ class TestEmbedder:
         assert (str(raised.value), raised.value.code) == (sentence, "invalid_argument")
 
     def test_wrong_arguments_are_one_sentence(self, encoder):
-        with pytest.raises(nibble.NibbleError) as raised:
-            nibble.ray.Embedder(encoder, columns={"txt": "body"})
-        assert str(raised.value) == "columns has 'txt', but the columns are text, embedding, tokens, truncated, error"
+        for columns, sentence in (
+            ({"txt": "body"}, "columns has 'txt', but the columns are text, embedding, tokens, truncated, error"),
+            ({"tokens": "error"}, "columns has 'tokens' and another one as 'error'"),
+        ):
+            with pytest.raises(nibble.NibbleError) as raised:
+                nibble.ray.Embedder(encoder, columns=columns)
+            assert str(raised.value) == sentence
         with pytest.raises(ValueError, match="model must be"):
             nibble.ray.Embedder("bert")
 
