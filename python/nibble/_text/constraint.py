@@ -35,8 +35,7 @@ class Constraint:
     def __init__(self, vocabulary: Vocabulary, grammar: str):
         guidance = needed("llguidance")
         self._fill = needed("llguidance.numpy").fill_next_token_bitmask
-        limits = guidance.LLParserLimits(verbose_errors=False)
-        self._matcher = guidance.LLMatcher(vocabulary.native, grammar, log_level=0, limits=limits)
+        self._matcher = guidance.LLMatcher(vocabulary.native, grammar, log_level=0)
         self._raise_error("cannot be used")
         self._mask = np.empty((1, (vocabulary.size + 31) // 32), np.int32)
 
@@ -54,7 +53,7 @@ class Constraint:
     def allowed(self) -> np.ndarray:
         """A bit for each token; valid until the next call."""
         self._fill(self._matcher, self._mask)
-        self._raise_error("cannot go on after this text")
+        self._raise_error("is too complex for this text")
         return self._mask[0]
 
     def take(self, token: int) -> None:
@@ -63,8 +62,7 @@ class Constraint:
 
     def _raise_error(self, what: str) -> None:
         if self._matcher.is_error():
-            reason = self._matcher.get_error().replace("<non-verbose/>", "")
-            raise NibbleError(f"the grammar {what}: {_one_line(reason)}", "invalid_argument")
+            raise NibbleError(f"the grammar {what}: {_one_line(self._matcher.get_error())}", "invalid_argument")
 
 
 def grammar_of(
