@@ -1,6 +1,10 @@
 # Set-up that ./run and ./test share. Sourced with the repository's root as the working folder. Everything is checked on
 # every call and done only where it is missing, so that a second call starts at once.
 
+# .venv and build are this folder's own, so Python may keep its bytecode there whatever it does elsewhere: to compile torch
+# and executorch anew in every process takes most of what the processes take.
+unset PYTHONDONTWRITEBYTECODE
+
 # What it takes to build Nibble and to run it without a GPU.
 run_packages=(g++ cmake ninja-build flatbuffers-compiler libflatbuffers-dev libfmt-dev libcli11-dev nlohmann-json3-dev
   libvulkan1 mesa-vulkan-drivers ca-certificates)
