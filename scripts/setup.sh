@@ -37,19 +37,23 @@ duration() {
 # would take longer, all together. A slot that is held serves all steps until it is given back.
 slot= slots=
 take_slot() {
-  local i status
+  local i status turn
   [[ -n $slots && -z $slot ]] || return 0
+  # Who waits longest comes next: a lane that starts one step after the other would else find its slot taken every time.
+  exec {turn}>build/turn.lock || return 0
+  flock "$turn"
   while true; do
     for ((i = 1; i <= slots; ++i)); do
       # Where nothing can be locked, there is nothing to wait for.
-      exec {slot}>"build/slot-$i.lock" || return 0
+      exec {slot}>"build/slot-$i.lock" || break 2
       flock --nonblock "$slot"
       status=$?
-      ((status == 1)) || return 0
+      ((status == 1)) || break 2
       exec {slot}>&-
     done
     sleep 0.2
   done
+  exec {turn}>&-
 }
 
 give_slot_back() {
