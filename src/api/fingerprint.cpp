@@ -91,24 +91,30 @@ bool tells_bytes(std::string_view name) {
 
 }  // namespace
 
-void PlaceHash::add_word(std::uint64_t index, std::uint64_t word) {
-  __extension__ using Wide = unsigned __int128;
-  const Wide sum = (Wide{high_} << 64 | low_) + Wide{word} * (scatter(index + 1) | 1);
-  low_ = static_cast<std::uint64_t>(sum);
-  high_ = static_cast<std::uint64_t>(sum >> 64);
-}
-
 void PlaceHash::add(std::uint64_t place, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const auto skipped = place % 8;
-    const auto count = std::min<std::size_t>(8 - skipped, bytes.size());
+  __extension__ using Wide = unsigned __int128;
+  Wide sum = Wide{high_} << 64 | low_;
+  const auto add_word = [&](std::uint64_t index, std::uint64_t word) { sum += Wide{word} * (scatter(index + 1) | 1); };
+  const auto* from = bytes.data();
+  const auto* const end = from + bytes.size();
+  while (from != end) {
     std::uint64_t word = 0;
-    std::memcpy(&word, bytes.data(), count);
+    // Weights are gigabytes: nothing but this may happen for each of their words.
+    for (; place % 8 == 0 && end - from >= 8; place += 8, from += 8) {
+      std::memcpy(&word, from, 8);
+      add_word(place / 8, word);
+    }
+    const auto skipped = place % 8;
+    const auto count = std::min<std::size_t>(8 - skipped, static_cast<std::size_t>(end - from));
+    word = 0;
+    std::memcpy(&word, from, count);
     // The bytes that come in other calls are zero here: sums of a word's parts are that of the word.
     add_word(place / 8, word << (8 * skipped));
     place += count;
-    bytes = bytes.subspan(count);
+    from += count;
   }
+  low_ = static_cast<std::uint64_t>(sum);
+  high_ = static_cast<std::uint64_t>(sum >> 64);
 }
 
 std::uint64_t PlaceHash::sum() const { return scatter(low_ ^ scatter(high_)); }

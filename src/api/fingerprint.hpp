@@ -20,8 +20,6 @@ class PlaceHash {
   std::uint64_t sum() const;
 
  private:
-  void add_word(std::uint64_t index, std::uint64_t word);
-
   std::uint64_t low_ = 0;
   std::uint64_t high_ = 0;
 };
