@@ -19,12 +19,12 @@ std::uint64_t work_of(const Kernel& kernel) {
 
 std::uint64_t default_batch_work(const DeviceProfile& profile) {
   switch (profile.kind) {
-    case AdapterKind::cpu: return std::uint64_t{1} << 25;
+    case AdapterKind::cpu: return std::uint64_t{1} << 26;
     case AdapterKind::integrated:
     case AdapterKind::unknown: return std::uint64_t{1} << 31;
     case AdapterKind::discrete: return std::uint64_t{1} << 33;
   }
-  return std::uint64_t{1} << 25;
+  return std::uint64_t{1} << 26;
 }
 
 void cut_batches(std::span<const Dispatch* const> dispatches, std::uint64_t most, std::vector<std::uint32_t>& ends) {

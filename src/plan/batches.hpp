@@ -11,7 +11,7 @@ namespace nibble {
 /// About how much a dispatch does: vec4s that it reads, writes or multiplies. At least one for each thread and buffer.
 std::uint64_t work_of(const Kernel& kernel);
 
-/// The work of one submission: a tenth of a second of a float32 product on llvmpipe with two cores, half a second on
+/// The work of one submission: a fifth of a second of a float32 product on llvmpipe with two cores, a second on
 /// SwiftShader. For GPUs it is an estimate by their bandwidth.
 std::uint64_t default_batch_work(const DeviceProfile& profile);
 

@@ -76,7 +76,7 @@ TEST(Linear, of_a_vocabulary_over_the_binding_limit_writes_its_columns_shard_by_
 }
 
 TEST(Linear, of_a_vocabulary_is_many_short_dispatches_on_a_cpu) {
-  auto l = linear_q4({1, 1152}, 262144, 32);
+  auto l = linear_q4({2, 1152}, 262144, 32);
   l.b.graph.tensor(l.scales)->shape = {36, 262144};
   const auto plan = plan_of(l.b, AdapterKind::cpu);
   ASSERT_TRUE(succeeds(plan));

@@ -118,7 +118,7 @@ struct Product {
 };
 
 TEST(Pieces, a_huge_product_is_many_dispatches_and_batches) {
-  const Product huge(2048, 2048, 2048);
+  const Product huge(2048, 2048, 4096);
   DeviceProfile cpu;
   cpu.kind = AdapterKind::cpu;
   const auto plan = make(huge.b, cpu);
@@ -142,7 +142,7 @@ TEST(Pieces, a_huge_product_is_many_dispatches_and_batches) {
 }
 
 TEST(Pieces, a_small_call_of_a_huge_plan_is_one_dispatch) {
-  const Product huge(2048, 2048, 2048);
+  const Product huge(2048, 2048, 4096);
   DeviceProfile cpu;
   cpu.kind = AdapterKind::cpu;
   const auto plan = make(huge.b, cpu);
@@ -180,7 +180,7 @@ TEST(Pieces, of_attention_are_planned_for_any_position) {
 }
 
 TEST(Pieces, are_larger_where_a_call_may_have_few_dispatches) {
-  const Product huge(2048, 2048, 2048);
+  const Product huge(2048, 2048, 4096);
   for (const std::uint64_t most : {1, 2, 10}) {
     const auto plan = make(huge.b, {}, {.max_dispatches = most, .max_batch_work = 1 << 20});
     ASSERT_TRUE(plan) << plan.error().message;
