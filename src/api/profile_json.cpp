@@ -70,6 +70,7 @@ std::string profile_to_json(const DeviceProfile& profile) {
       {"subgroups", profile.subgroups},
       {"packed_dot", profile.packed_dot},
       {"timestamp_query", profile.timestamp_query},
+      {"mapped_storage", profile.mapped_storage},
       {"subgroup_max", profile.subgroup_max},
       {"subgroups_need_enable", profile.subgroups_need_enable},
   };
@@ -101,6 +102,8 @@ Result<DeviceProfile> profile_from_json(std::string_view text) {
   reader.take("subgroups", profile.subgroups);
   reader.take("packed_dot", profile.packed_dot);
   reader.take("timestamp_query", profile.timestamp_query);
+  // Not in older ones, either.
+  if (json->find("mapped_storage") != nullptr) reader.take("mapped_storage", profile.mapped_storage);
   reader.take("subgroup_max", profile.subgroup_max);
   reader.take("subgroups_need_enable", profile.subgroups_need_enable);
   TRY(reader.status());

@@ -42,6 +42,8 @@ Limits limits_of(const WGPULimits& from) {
   return to;
 }
 
+bool has_one_memory(AdapterKind kind) { return kind == AdapterKind::cpu || kind == AdapterKind::integrated; }
+
 void read_features(Adapter& adapter) {
   Engine& engine = *adapter.engine;
   const auto wanted = engine.wanted_features();
@@ -54,6 +56,8 @@ void read_features(Adapter& adapter) {
       adapter.profile.timestamp_query = true;
     } else if (feature == engine.subgroups()) {
       adapter.profile.subgroups = true;
+    } else if (feature == engine.mapped_storage() && has_one_memory(adapter.profile.kind)) {
+      adapter.profile.mapped_storage = true;
     } else if (std::ranges::find(wanted, feature) == wanted.end()) {
       continue;
     }

@@ -19,7 +19,6 @@ Executor::Executor(std::shared_ptr<const ModelResources> model, std::shared_ptr<
       state_rows_(layout_.states.size()) {
   given_.reserve(taken_.size());
   writes_.reserve(layout_.inputs.size());
-  reads_.reserve(layout_.outputs.size());
 }
 
 Result<std::unique_ptr<Executor>> Executor::make(std::shared_ptr<const ModelResources> model,
@@ -44,7 +43,7 @@ Result<std::unique_ptr<Executor>> Executor::make_empty(std::shared_ptr<const Mod
   }
   TRY_ASSIGN(self->dispatcher_,
              Dispatcher::make(device, self->model_->pipelines(), self->buffers_.raw, layout.max_dispatches));
-  TRY(self->readback_.make(device, layout.staging_bytes));
+  TRY(self->reads_.make(device, layout, self->buffers_.raw));
   return self;
 }
 
@@ -90,6 +89,7 @@ Status Executor::submit(std::span<const HostOutput> outputs, bool is_timed) {
   if (status) {
     stage_ = Stage::in_flight;
   } else {
+    reads_.release();
     call_.end();
   }
   return status;
@@ -97,11 +97,10 @@ Status Executor::submit(std::span<const HostOutput> outputs, bool is_timed) {
 
 Status Executor::submit_batches() {
   const auto batches = stepper_.batches();
-  read_bytes_ = 0;
   if (batches.empty() && reads_.empty()) return {};
 
   TRY(prepare());
-  read_bytes_ = !reads_.empty() ? reads_end_ : can_fault_ ? kFaultWords * 4 : 0;
+  if (can_fault_) reads_.add_fault();
   for (std::size_t i = 0; i < std::max<std::size_t>(batches.size(), 1); ++i) {
     TRY(flight_.make_room(device_));
     // Asking may take longer than a small call, so nobody is asked before the GPU has much to do.
@@ -124,7 +123,7 @@ Status Executor::submit_batch(std::size_t end) {
   if (fault_unread_ && begin == 0)
     device_.call().CommandEncoderClearBuffer(encoder.get(), buffers_.raw[layout_.fault_buffer], 0, WGPU_WHOLE_SIZE);
   dispatcher_->encode(encoder.get(), begin, end, timer_.get());
-  if (is_last) encode_reads(encoder.get());
+  if (is_last) reads_.encode(encoder.get());
   const CommandBuffer commands = device_.finish(encoder);
   if (auto status = scope.close("encoding a call"); !status) {
     prepared_version_ = 0;
@@ -136,7 +135,7 @@ Status Executor::submit_batch(std::size_t end) {
   flight_.add(device_.submit(commands));
   submitted_ = end;
   fault_unread_ = can_fault_;
-  if (is_last && read_bytes_ != 0) readback_.request(device_, read_bytes_);
+  if (is_last) reads_.request();
   return scope.settle("submitting a call");
 }
 
@@ -154,18 +153,18 @@ Status Executor::wait(std::span<const HostOutput> outputs) {
 }
 
 Status Executor::read_back(std::span<const HostOutput> outputs) {
-  if (flight_.submitted() == 0) return read_outputs(outputs, {});
-  if (read_bytes_ == 0) {
+  if (flight_.submitted() == 0) return {};
+  if (reads_.empty()) {
     TRY(flight_.drain(device_));
     if (timer_) timer_->done = now_us();
     return {};
   }
   Phase phase(device_.tracer(), "wait");
-  TRY_ASSIGN(auto bytes, readback_.wait(device_, flight_.last()));
+  TRY(reads_.wait(flight_.last()));
   if (timer_) timer_->done = now_us();
   phase.next("read back");
-  const auto status = guarded([&] { return read_outputs(outputs, bytes); });
-  readback_.release(device_);
+  const auto status = guarded([&] { return read_outputs(outputs); });
+  reads_.release();
   TRY(status);
   return device_.check();
 }
@@ -185,29 +184,16 @@ std::unexpected<Error> Executor::cancelled() const {
               stepper_.dispatches().size(), has_state ? ": the session's state may be partly changed" : "");
 }
 
-void Executor::encode_reads(WGPUCommandEncoder encoder) {
+Status Executor::read_outputs(std::span<const HostOutput> outputs) {
   if (can_fault_) {
-    device_.call().CommandEncoderCopyBufferToBuffer(encoder, buffers_.raw[layout_.fault_buffer], 0, readback_.buffer(),
-                                                    0, kFaultWords * 4);
-  }
-  for (const auto& read : reads_) {
-    const auto& desc = layout_.outputs[read.output];
-    const auto bytes = Size(read.count * size_of(desc.dtype)).align_up(4).unchecked();
-    device_.call().CommandEncoderCopyBufferToBuffer(encoder, buffers_.raw[desc.buffer], 0, readback_.buffer(),
-                                                    read.offset, bytes);
-  }
-}
-
-Status Executor::read_outputs(std::span<const HostOutput> outputs, std::span<const std::byte> bytes) {
-  if (can_fault_ && !bytes.empty()) {
     std::array<std::uint32_t, kFaultWords> words{};
-    std::memcpy(words.data(), bytes.data(), sizeof(words));
+    std::memcpy(words.data(), reads_.fault(), sizeof(words));
     if (words[0] != 0) return std::unexpected(stepper_.describe_fault(words));
     fault_unread_ = false;
   }
-  for (const auto& read : reads_) {
+  for (const auto& read : reads_.outputs()) {
     const auto& to = outputs[read.output];
-    from_device(layout_.outputs[read.output].dtype, bytes.data() + read.offset, to.dtype, to.data, read.count);
+    from_device(layout_.outputs[read.output].dtype, read.data, to.dtype, to.data, read.count);
   }
   return {};
 }

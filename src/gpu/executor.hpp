@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "boundary/boundary.hpp"
+#include "gpu/call_reads.hpp"
 #include "gpu/dispatcher.hpp"
 #include "gpu/host_convert.hpp"
 #include "gpu/in_flight.hpp"
 #include "gpu/model.hpp"
-#include "gpu/readback.hpp"
 #include "gpu/stop.hpp"
 #include "nibble/values.hpp"
 
@@ -97,12 +97,6 @@ class Executor {
   Result<double> measure(std::uint32_t times);
 
  private:
-  /// An output that a call reads back, and its place in the readback buffer.
-  struct Read {
-    std::size_t output = 0;
-    std::uint64_t offset = 0;
-    std::uint64_t count = 0;
-  };
   /// An input that a call uploads.
   struct Write {
     std::size_t input = 0;
@@ -139,8 +133,7 @@ class Executor {
   Status settle_writes();
   Result<double> measure_passes(std::uint32_t times);
   Result<double> measure_batches(std::uint32_t times);
-  void encode_reads(WGPUCommandEncoder encoder);
-  Status read_outputs(std::span<const HostOutput> outputs, std::span<const std::byte> bytes);
+  Status read_outputs(std::span<const HostOutput> outputs);
 
   std::shared_ptr<const ModelResources> model_;
   std::shared_ptr<const Boundary> boundary_;
@@ -149,7 +142,7 @@ class Executor {
   Stepper stepper_;
   BufferSet buffers_;
   std::optional<Dispatcher> dispatcher_;
-  Readback readback_;
+  CallReads reads_;
   CallState call_;
   InFlight flight_;
   std::unique_ptr<Timer> timer_;        ///< if the call is timed
@@ -164,9 +157,6 @@ class Executor {
   std::vector<std::int64_t> state_rows_;  ///< after the last call that succeeded
   bool is_incomplete_ = false;            ///< replacing the state failed midway
   std::vector<Write> writes_;
-  std::vector<Read> reads_;
-  std::uint64_t reads_end_ = 0;   ///< in the readback buffer
-  std::uint64_t read_bytes_ = 0;  ///< that the call reads back: outputs, or the fault alone, or nothing
   enum class Stage : std::uint8_t {
     idle,
     ready,      ///< inputs are set

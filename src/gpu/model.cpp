@@ -13,14 +13,15 @@ void BufferSet::GiveBack::operator()(Device* device) const noexcept {
 }
 
 Result<BufferSet> BufferSet::make(Device& device, const Layout& layout, bool (*wanted)(BufferRole)) {
-  constexpr WGPUBufferUsage kUsage = WGPUBufferUsage_Storage | WGPUBufferUsage_CopyDst | WGPUBufferUsage_CopySrc;
+  constexpr WGPUBufferUsage kAll = WGPUBufferUsage_Storage | WGPUBufferUsage_CopyDst | WGPUBufferUsage_CopySrc;
   BufferSet set;
   set.raw.resize(layout.buffers.size());
   for (std::size_t i = 0; i < layout.buffers.size(); ++i) {
     const auto& desc = layout.buffers[i];
     if (!wanted(desc.role)) continue;
+    const auto usage = desc.is_mapped ? kAll | WGPUBufferUsage_MapRead : kAll;
     TRY_ASSIGN(auto buffer,
-               device.make_buffer(desc.bytes, kUsage, fmt::format("making a buffer of {} bytes", desc.bytes)));
+               device.make_buffer(desc.bytes, usage, fmt::format("making a buffer of {} bytes", desc.bytes)));
     if (!set.memory) set.memory.reset(&device);
     set.raw[i] = buffer.get();
     set.owned.push_back(std::move(buffer));

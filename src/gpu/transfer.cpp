@@ -106,17 +106,12 @@ Status Executor::write_inputs() {
 
 void Executor::plan_reads(std::span<const HostOutput> outputs) {
   reads_.clear();
-  // The fault comes first, so that a small call maps little, even if outputs can be large.
-  std::uint64_t offset = kFaultWords * 4;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const auto& desc = layout_.outputs[i];
     if (outputs[i].data == nullptr || desc.is_symint) continue;
     const auto count = static_cast<std::uint64_t>(stepper_.output_shape(i).numel());
-    if (count == 0) continue;
-    reads_.push_back({i, offset, count});
-    offset += Size(count * size_of(desc.dtype)).align_up(16).unchecked();
+    if (count != 0) reads_.add_output(i, count);
   }
-  reads_end_ = offset;
 }
 
 }  // namespace nibble::gpu

@@ -32,6 +32,7 @@ enum class BufferRole : std::uint8_t {
 struct BufferDesc {
   std::uint64_t bytes = 0;
   BufferRole role = BufferRole::slot;
+  bool is_mapped = false;  ///< the host maps it to read it: an output, or the fault buffer
 };
 
 /// Copies `bytes` bytes of constant `constant`, from `source_offset` on, to `buffer` at `buffer_offset` (a multiple of
@@ -137,7 +138,7 @@ struct Layout {
   std::vector<StateDesc> states;
   BufferId fault_buffer = 0;
   bool can_fault = false;
-  std::uint64_t staging_bytes = 0;   ///< room for all outputs at their largest shapes, and for a fault
+  std::uint64_t staging_bytes = 0;   ///< room for what is not mapped: outputs at their largest shapes, and a fault
   std::uint32_t max_dispatches = 0;  ///< upper bound on the dispatches of one call
   std::uint64_t batch_work = 0;      ///< of one submission; see batches.hpp
   std::uint64_t piece_work = 0;      ///< a dispatch with more is cut into pieces; see pieces.hpp

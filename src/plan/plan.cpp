@@ -169,7 +169,7 @@ class Planner {
     parts_.storage.scratch_bytes = std::move(needs.scratch_bytes);
     TRY(assign_buffers(parts_.graph, parts_.operands, limits, parts_.storage, parts_.layout, parts_.ledger));
     lay_out_inputs(needs);
-    TRY(lay_out_outputs());
+    TRY(lay_out_outputs(parts_.profile.mapped_storage && !options.staged_outputs));
     lay_out_states(needs);
     layout.max_dispatches = needs.dispatches;
     TRY(pay_for_buffers());
@@ -251,7 +251,8 @@ class Planner {
     for (const auto& [input, check] : needs.checks) inputs[input].checks.push_back(check);
   }
 
-  Status lay_out_outputs() {
+  /// With `mapped`, the host maps what lies in buffers of the session; else all is copied to one buffer.
+  Status lay_out_outputs(bool mapped) {
     Layout& layout = parts_.layout;
     Size staging = 0;
     for (auto v : parts_.graph.outputs) {
@@ -268,13 +269,16 @@ class Planner {
                       t->dtype, entry.bytes);
         }
         out.buffer = entry.shards.front().buffer;
-        staging = staging + Size(entry.bytes).align_up(16);
+        // A constant belongs to the model: others may use it while one session has it mapped.
+        auto& buffer = layout.buffers[out.buffer];
+        buffer.is_mapped = mapped && buffer.role != BufferRole::constant;
+        if (!buffer.is_mapped) staging = staging + Size(entry.bytes).align_up(16);
       } else {
         out.is_symint = true;
       }
       layout.outputs.push_back(out);
     }
-    const Size all = staging + kFaultWords * 4;
+    const Size all = staging + (mapped ? 0 : kFaultWords * 4);
     const auto most = parts_.profile.limits.max_buffer_size;
     if (!all.fits(most)) {
       return fail(ErrorCode::unsupported,
@@ -283,7 +287,7 @@ class Planner {
     }
     layout.staging_bytes = all.unchecked();
     layout.fault_buffer = static_cast<BufferId>(layout.buffers.size());
-    layout.buffers.push_back({kFaultWords * 4, BufferRole::fault});
+    layout.buffers.push_back({kFaultWords * 4, BufferRole::fault, mapped});
     return {};
   }
 

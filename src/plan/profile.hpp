@@ -35,6 +35,7 @@ struct DeviceProfile {
   bool subgroups = false;
   bool packed_dot = false;  ///< WGSL here has dot4I8Packed
   bool timestamp_query = false;
+  bool mapped_storage = false;  ///< memory is one, and the host can map the buffers that kernels use
   std::uint32_t subgroup_max = 0;
   /// Tint needs `enable subgroups;` in a kernel that uses them, naga rejects it.
   bool subgroups_need_enable = false;

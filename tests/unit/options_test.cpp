@@ -146,6 +146,7 @@ TEST(Options, every_one_comes_from_c) {
                                   .tuning = kTuning,
                                   .tune = 1,
                                   .tune_ms = 1ULL << 40,
+                                  .staged_outputs = 1,
                                   .max_device_bytes = 1ULL << 40,
                                   .max_host_bytes = 1ULL << 40,
                                   .max_nodes = 1ULL << 40,

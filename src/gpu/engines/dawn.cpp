@@ -20,6 +20,7 @@ struct Toggles {
 
 /// Of the Dawn in the wheel `wgpudawn`; another one may have other members.
 constexpr auto kInstanceDescriptor = static_cast<WGPUSType>(0x00050006);
+constexpr auto kBufferMapExtendedUsages = static_cast<WGPUFeatureName>(0x00050013);
 constexpr std::uint32_t kNoValidation = 2;  // of what Dawn itself asks of the driver
 struct LoggingCallbackInfo {
   WGPUChainedStruct* next;
@@ -101,6 +102,7 @@ class Dawn final : public Engine {
 
   WGPUFeatureName subgroups() const override { return WGPUFeatureName_Subgroups; }
   bool subgroups_need_enable() const override { return true; }
+  WGPUFeatureName mapped_storage() const override { return is_known_ ? kBufferMapExtendedUsages : WGPUFeatureName{}; }
 
   /// Without it, sessions on several threads would need a lock around every call, even a release.
   std::span<const WGPUFeatureName> wanted_features() const override {
@@ -195,6 +197,10 @@ class Dawn final : public Engine {
           std::pair(WGPUPowerPreference_Undefined, true)}) {
       WGPURequestAdapterOptions options{};
       options.featureLevel = WGPUFeatureLevel_Core;
+      // Otherwise it does not tell of features that it calls experimental. A device has only those it is opened with.
+      static constexpr std::array kEnabled = {"allow_unsafe_apis"};
+      Toggles toggles{{nullptr, kTogglesDescriptor}, kEnabled.size(), kEnabled.data(), 0, nullptr};
+      if (is_known_) options.nextInChain = &toggles.chain;
       options.powerPreference = power;
       options.forceFallbackAdapter = fallback ? 1 : 0;
       auto* adapter = request(options);

@@ -109,6 +109,8 @@ class Engine {
   virtual WGPUFeatureName subgroups() const = 0;
   /// Whether WGSL here has to say `enable subgroups;`, or must not.
   virtual bool subgroups_need_enable() const = 0;
+  /// The number of the feature with which the host can map buffers that kernels use, or 0.
+  virtual WGPUFeatureName mapped_storage() const = 0;
   /// Further features that a device is opened with, if the adapter has them.
   virtual std::span<const WGPUFeatureName> wanted_features() const { return {}; }
   /// What else a device is opened with, if anything.

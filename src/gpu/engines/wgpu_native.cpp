@@ -58,6 +58,9 @@ class WgpuNative final : public Engine {
 
   WGPUFeatureName subgroups() const override { return static_cast<WGPUFeatureName>(WGPUNativeFeature_Subgroup); }
   bool subgroups_need_enable() const override { return false; }
+  WGPUFeatureName mapped_storage() const override {
+    return static_cast<WGPUFeatureName>(WGPUNativeFeature_MappablePrimaryBuffers);
+  }
 
   WGPUShaderModule make_module(WGPUDevice device, const WGPUShaderModuleDescriptor& descriptor) override {
     // All loops of Nibble's kernels end, so wgpu need not guard against endless ones. Bounds checks stay on.
