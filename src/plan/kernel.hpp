@@ -122,7 +122,7 @@ class Params {
 /// The buffers of a dispatch, in the order of their bindings.
 using Bindings = InlineVector<BufferArg, kMaxBindings>;
 using Overrides = InlineVector<OverrideValue, 8>;
-using Slots = InlineVector<SlotFill, 6>;
+using Slots = InlineVector<SlotFill, 8>;
 
 /// Elementwise ops between what a kernel computes and its result; see chain.hpp, whose chain lives as long as this.
 struct Tail {

@@ -1,41 +1,44 @@
-// What a lane of product_row adds for 4-bit weights whose depth and group size are multiples of 32: 32 nibbles of each
-// of four columns, one vec4 of words and one scale per column.
+// What a lane of product_row adds for 4-bit weights whose depth and group size are multiples of 32: four lanes load the
+// same 32 nibbles of each of four columns, and lane j of them takes those at 4j and at 16 + 4j.
 // Bindings: weight (words4), scales.
 
-const CHUNK = 32u;
+const CHUNK = 8u;
 
 fn nibbles(word: u32) -> vec4<f32> {
-  return vec4<f32>((vec4<u32>(word) >> vec4<u32>(0u, 4u, 8u, 12u)) & vec4<u32>(15u)) - vec4<f32>(8.0);
+  let shifts = select(vec4<u32>(0u, 4u, 8u, 12u), vec4<u32>(4u, 0u, 12u, 8u), SWAPPED == 1u);
+  return vec4<f32>((vec4<u32>(word) >> shifts) & vec4<u32>(15u)) - vec4<f32>(8.0);
 }
 
 fn scales_at(i: u32) -> vec4<f32> {
   return vec4<f32>(load_scales(i), load_scales(i + 1u), load_scales(i + 2u), load_scales(i + 3u));
 }
 
-fn chunk_sum(place: Place, k: u32) -> vec4<f32> {
+// The two parts of a lane.
+fn halves(words: vec4<u32>, lane: u32) -> vec2<u32> {
+  return select(words.xz, words.yw, lane >= 2u) >> vec2<u32>((lane & 1u) * 16u);
+}
+
+fn chunk_sum(place: Place, k: u32) -> X {
   let s = params.sections[place.section];
   let pitch = params.depth >> 5u;
   let i = (s.weight_first + place.column) * pitch + (k >> 5u);
-  var words = array<vec4<u32>, 4>(weight[i], weight[i + pitch], weight[i + 2u * pitch], weight[i + 3u * pitch]);
-  var sum = vec4<f32>();
-  var x = vec4<f32>();
-  for (var word = 0u; word < 4u; word++) {
-    var low = x_quad(place.x_batch, place.row, k + 8u * word);
-    var high = x_quad(place.x_batch, place.row, k + 8u * word + 4u);
-    if (SWAPPED == 1u) {
-      low = low.yxwz;
-      high = high.yxwz;
-    }
-    x += low + high;
-    for (var column = 0u; column < 4u; column++) {
-      let w = words[column][word];
-      sum[column] += dot(nibbles(w), low) + dot(nibbles(w >> 16u), high);
-    }
-  }
+  let lane = (k >> 3u) & 3u;
+  let a = halves(weight[i], lane);
+  let b = halves(weight[i + pitch], lane);
+  let c = halves(weight[i + 2u * pitch], lane);
+  let d = halves(weight[i + 3u * pitch], lane);
   let scale = s.scales_first + k / params.group_size * s.scales_pitch + place.column;
-  sum *= scales_at(scale);
+  let scales = scales_at(scale);
+  var low = mat4x4<f32>(nibbles(a.x) * scales.x, nibbles(b.x) * scales.y, nibbles(c.x) * scales.z,
+                        nibbles(d.x) * scales.w);
+  var high = mat4x4<f32>(nibbles(a.y) * scales.x, nibbles(b.y) * scales.y, nibbles(c.y) * scales.z,
+                         nibbles(d.y) * scales.w);
   if (OFFSETS == 1u) {
-    sum += dot(x, vec4<f32>(1.0)) * scales_at(scale + s.offsets);
+    let o = scales_at(scale + s.offsets);
+    let offsets = mat4x4<f32>(vec4<f32>(o.x), vec4<f32>(o.y), vec4<f32>(o.z), vec4<f32>(o.w));
+    low += offsets;
+    high += offsets;
   }
-  return sum;
+  let first = (k & 0xffffffe0u) + 4u * lane;
+  return transpose(low) * x_rows(place, first) + transpose(high) * x_rows(place, first + 16u);
 }

@@ -14,6 +14,8 @@ constexpr std::uint32_t kAligned = 1;
 constexpr std::uint32_t kHasDots = 1;  // the device multiplies four bytes at once
 constexpr When kByWords{.traits = kWords, .none_of = kFlat};
 constexpr When kByRows{.none_of = kFlat | kDeep};
+constexpr When kByTeams{.none_of = kFlat | kPixels};
+constexpr When kBySubgroups{.none_of = kFlat | kPixels | kDeep, .subgroups = true};
 
 // On a CPU adapter there is no barrier, and as much in registers as there is to share, as each lane's loads are what
 // costs; a workgroup is one vector of lanes, so that few rows still make work for all cores. There linear_q4's tile of
@@ -28,8 +30,16 @@ constexpr Variant kProductVariants[] = {
             "x is loaded once for 16 columns"),
     Variant("registers", kByRows, {Adapters::cpu}, {4, 16, 8}, &wgsl::product,
             "20 loads for 256 multiplications, with no barrier"),
-    Variant("row", {.none_of = kFlat | kPixels}, {.adapters = Adapters::gpu, .max_rows = 4}, {1, 4, 64},
-            &wgsl::product_row, "the weights are read once, in runs of memory, by as many lanes as there are"),
+    Variant("wide_row", kByTeams, {.adapters = Adapters::gpu, .max_rows = 1, .max_width = 512}, {1, 4, 256},
+            &wgsl::product_row, "few columns: 256 lanes split the depth of four"),
+    Variant("subgroup_row", kBySubgroups, {.adapters = Adapters::gpu, .max_rows = 1}, {1, 4, 64}, &wgsl::product_row,
+            "the weights are read once, in runs of memory, and added without a barrier"),
+    Variant("subgroup_rows", kBySubgroups, {.adapters = Adapters::gpu, .max_rows = 4}, {4, 4, 64}, &wgsl::product_row,
+            "as subgroup_row, and 4 rows share the weights"),
+    Variant("row", kByTeams, {.adapters = Adapters::gpu, .max_rows = 1}, {1, 4, 64}, &wgsl::product_row,
+            "without subgroups: the weights are read once, in runs of memory"),
+    Variant("rows", kByTeams, {.adapters = Adapters::gpu, .max_rows = 4}, {4, 4, 64}, &wgsl::product_row,
+            "without subgroups: 4 rows share the weights"),
     Variant("tile", kByRows, {Adapters::gpu}, {32, 64, 128}, &wgsl::product_tile,
             "weights and x are shared through workgroup memory"),
     Variant("flat", {.none_of = kSections | kDeep}, {}, {}, &wgsl::product_flat,
@@ -201,8 +211,16 @@ Status multiply(Lowering& op, Product p) {
   } else {
     kernel.threads = v.shader == &wgsl::product ? tiles : (Size(tiles) * lanes).unchecked();
   }
-  if (v.shader == &wgsl::product) kernel.slots.push_back({"rows", rows});
-  if (is_row) kernel.slots.push_back({"chunk", by_words ? wgsl::chunk_q4 : wgsl::chunk_quads});
+  if (v.shader == &wgsl::product || is_row) kernel.slots.push_back({"rows", rows});
+  if (is_row) {
+    // As many tiles as the workgroup has subgroups; where their size is not known, 32 is usual.
+    const auto size = op.profile().subgroup_max == 0 ? 32 : op.profile().subgroup_max;
+    const auto teams = v.right.subgroups ? std::max(lanes / size, 1U) : 1;
+    kernel.threads = (Size(tiles).div_up(teams) * lanes).unchecked();
+    kernel.overrides.push_back({"TEAM_TILES", static_cast<double>(teams)});
+    kernel.slots.push_back({"chunk", by_words ? wgsl::chunk_q4 : wgsl::chunk_quads});
+    kernel.slots.push_back({"team", v.right.subgroups ? wgsl::team_of_subgroup : wgsl::team_of_group});
+  }
   if (!by_words) kernel.slots.push_back({"weights", loader(p.weights)});
   Size width = 0;
   for (std::uint32_t i = 0; i < p.sections; ++i) width = width + p.params.sections[i].width;

@@ -1,47 +1,95 @@
-// A matrix product of few rows for GPUs: the 64 lanes of a workgroup share one row and four columns. Neighbouring lanes
-// read neighbouring parts of the same columns' weights, so each load of the workgroup is one run of memory, and add
-// their sums in a tree in workgroup memory.
+// A matrix product of few rows for GPUs: the lanes of a team share 1 or 4 rows and four columns. Neighbouring lanes read
+// neighbouring parts of the same columns' weights and of x, so each load of a team is one run of memory, and the rows
+// share what is read of the weights. At the end the team adds its sums: a subgroup by itself, a whole workgroup in a
+// tree in workgroup memory.
 //! uses: product_params, product_write
-//! slots: chunk
+//! slots: chunk, rows, team
 //
 // On a discrete GPU (4-bit, K 2048, N 8192, one row): 8 MB of weights and 2 MB of scales (groups of 32) are read once;
-// x is 8 KB and stays in the nearest cache. 2048 workgroups, 131072 lanes, each with four 16-byte loads under way:
-// enough to hide the latency of memory. Six barriers of 64 lanes end a workgroup, while others load. 80 % of the
-// bandwidth is to be expected; with rows of less than 2048 nibbles some lanes idle, and it is less.
+// x is 8 KB and stays in the nearest cache. 2048 teams, of 32 lanes in a subgroup, each lane with four 16-byte loads
+// under way. Four neighbouring lanes load the same 16 bytes of a column and take 8 of its 32 nibbles: so their loads of
+// x are whole runs as well, where a lane that took all 32 would skip 128 bytes from lane to lane. A subgroup ends
+// without a barrier, a tree of 64 lanes with seven for each row. With fewer columns than there are subgroups to fill,
+// 256 lanes share a column: that splits the depth, and needs no second dispatch to add up.
 
-// Room for 64 lanes.
-var<workgroup> sums: array<vec4<f32>, 64>;
+override TEAM_TILES: u32 = 1u;  // of a workgroup; its teams take them in turns
+
+fn quad(batch: u32, row: u32, k: u32) -> vec4<f32> {
+  return x_quad(batch, row, k);
+}
 
 @compute @workgroup_size(WG)
-fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) id: vec3<u32>,
-        @builtin(num_workgroups) groups: vec3<u32>) {
-  var place = place_by_rows(group_index(id, groups));
-  if (place.batch >= params.batches) {
-    return;
-  }
-  var gate = vec4<f32>();
-  for (var part = 0u; part <= GATED; part++) {
-    place.section += part;
-    var sum = vec4<f32>();
-    for (var k = lane * CHUNK; k < params.depth; k += WG * CHUNK) {
-      sum += chunk_sum(place, k);
-    }
-    sums[lane] = sum;
-    for (var half = WG / 2u; half > 0u; half /= 2u) {
-      workgroupBarrier();
-      if (lane < half) {
-        sums[lane] += sums[lane + half];
+fn main(team: Team, @builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
+  let size = team_size(team);
+  // All threads stay to the end: a team adds up together.
+  for (var first = 0u; first < TEAM_TILES; first += WG / size) {
+    let tile = first + team_index(team);
+    var place = place_by_rows(group_index(id, groups) * TEAM_TILES + tile);
+    let is_mine = tile < TEAM_TILES && place.batch < params.batches;
+    let end = select(0u, params.depth, is_mine);
+    var gates = X();
+    var sums = X();
+    for (var part = 0u; part <= GATED; part++) {
+      place.section += part;
+      gates = sums;
+      sums = X();
+      for (var k = team.lane * CHUNK; k < end; k += size * CHUNK) {
+        sums += chunk_sum(place, k);
       }
     }
-    // Lane 0 has the sum; the others may start over when it has read it.
-    if (part < GATED) {
-      if (lane == 0u) {
-        gate = sums[0];
+    for (var row = 0u; row < ROWS; row++) {
+      let sum = team_sum(team, row_of(sums, row));
+      var gate = vec4<f32>();
+      if (GATED == 1u) {
+        gate = team_sum(team, row_of(gates, row));
       }
-      workgroupBarrier();
+      if (is_mine && team.lane == 0u) {
+        write(place, place.row + row, place.column, gate, sum);
+      }
     }
   }
-  if (lane == 0u) {
-    write(place, place.row, place.column, gate, sums[0]);
+}
+
+// Subgroups of any size, in the order of their threads. A workgroup smaller than a subgroup is one team.
+//! module: team_of_subgroup
+//! needs: subgroups
+struct Team {
+  @builtin(local_invocation_index) index: u32,
+  @builtin(subgroup_invocation_id) lane: u32,
+  @builtin(subgroup_size) size: u32,
+}
+fn team_size(team: Team) -> u32 {
+  return min(team.size, WG);
+}
+fn team_index(team: Team) -> u32 {
+  return team.index / team_size(team);
+}
+fn team_sum(team: Team, v: vec4<f32>) -> vec4<f32> {
+  return subgroupAdd(v);
+}
+
+// A workgroup of up to 256 threads.
+//! module: team_of_group
+var<workgroup> team_sums: array<vec4<f32>, 256>;
+struct Team {
+  @builtin(local_invocation_index) lane: u32,
+}
+fn team_size(team: Team) -> u32 {
+  return WG;
+}
+fn team_index(team: Team) -> u32 {
+  return 0u;
+}
+fn team_sum(team: Team, v: vec4<f32>) -> vec4<f32> {
+  team_sums[team.lane] = v;
+  for (var half = WG / 2u; half > 0u; half /= 2u) {
+    workgroupBarrier();
+    if (team.lane < half) {
+      team_sums[team.lane] += team_sums[team.lane + half];
+    }
   }
+  // Lane 0 has the sum; the others may start over when it has read it.
+  let sum = team_sums[0];
+  workgroupBarrier();
+  return sum;
 }

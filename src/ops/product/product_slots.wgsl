@@ -29,6 +29,9 @@ const ROWS = 1u;
 fn x_rows(p: Place, k: u32) -> X {
   return quad(p.x_batch, p.row, k);
 }
+fn row_of(x: X, row: u32) -> vec4<f32> {
+  return x;
+}
 fn write_rows(p: Place, column: u32, gates: X, sums: X) {
   write(p, p.row, column, gates, sums);
 }
@@ -39,6 +42,10 @@ const ROWS = 4u;
 fn x_rows(p: Place, k: u32) -> X {
   return X(quad(p.x_batch, p.row, k), quad(p.x_batch, p.row + 1u, k), quad(p.x_batch, p.row + 2u, k),
            quad(p.x_batch, p.row + 3u, k));
+}
+fn row_of(x: X, row: u32) -> vec4<f32> {
+  var rows = x;
+  return rows[row];
 }
 fn write_rows(p: Place, column: u32, gates: X, sums: X) {
   write(p, p.row, column, gates[0], sums[0]);
@@ -147,6 +154,6 @@ fn store(section: u32, i: u32, v: vec4<f32>, count: u32) {
 //! module: chunk_quads
 //! slots: weights
 const CHUNK = 4u;
-fn chunk_sum(p: Place, k: u32) -> vec4<f32> {
-  return weights_at(columns_at(p.batch, p.section, p.column), 0u, k) * x_quad(p.x_batch, p.row, k);
+fn chunk_sum(p: Place, k: u32) -> X {
+  return weights_at(columns_at(p.batch, p.section, p.column), 0u, k) * x_rows(p, k);
 }
