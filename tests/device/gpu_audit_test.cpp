@@ -55,7 +55,7 @@ TEST_F(AuditTest, a_copy_moves_what_it_needs) {
     EXPECT_DOUBLE_EQ(counted->arrays[kResult].ratio(), 1.0);
     EXPECT_EQ(counted->arrays[kSource].useful, 2U * 64 * 4);
     EXPECT_EQ(counted->arrays[kSource].stores + counted->arrays[kResult].loads, 0U);
-    EXPECT_FALSE(counted->is_cut);
+    EXPECT_FALSE(counted->is_cut());
   }
 }
 
@@ -128,7 +128,7 @@ TEST_F(AuditTest, operations_of_a_loop_count_as_often_as_it_goes_round) {
 TEST_F(AuditTest, what_has_no_room_in_the_trace_is_told) {
   const auto counted = counts("", "for (var k = 0u; k < 300u; k++) { result[i] += source[k]; }");
   ASSERT_TRUE(succeeds(counted));
-  EXPECT_TRUE(counted->is_cut);
+  EXPECT_TRUE(counted->is_cut());
 }
 
 }  // namespace

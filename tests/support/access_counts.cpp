@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 namespace nibble::test {
 namespace {
@@ -37,6 +38,17 @@ void add_workgroup(ArrayCount& to, std::span<const Bytes64> ranges) {
   to.worst_conflict = std::max(to.worst_conflict, static_cast<double>(rounds) / static_cast<double>(fewest));
 }
 
+/// An instruction.
+void add(ArrayCount& to, const TracedSite& site, std::span<const Bytes64> ranges, std::set<std::uint64_t>& touched) {
+  const std::uint64_t times = (site.loads ? 1U : 0U) + (site.stores ? 1U : 0U);
+  if (site.loads) to.loads += ranges.size();
+  if (site.stores) to.stores += ranges.size();
+  for (const auto& [first, end] : ranges) to.useful += times * (end - first);
+  const auto sectors = units(ranges, kSectorBytes);
+  to.sectors += times * sectors.size();
+  touched.insert(sectors.begin(), sectors.end());
+}
+
 }  // namespace
 
 Counts count(const TracedKernel& kernel, const KernelTrace& trace, std::uint32_t subgroup) {
@@ -47,30 +59,29 @@ Counts count(const TracedKernel& kernel, const KernelTrace& trace, std::uint32_t
     std::vector<std::set<std::uint64_t>> touched(kernel.arrays.size());
     for (std::size_t first = group; first < group + trace.workgroup; first += subgroup) {
       // By site and how often the thread was there.
-      std::map<std::pair<std::uint32_t, std::uint32_t>, std::vector<Bytes64>> instructions;
+      std::vector<std::vector<std::vector<Bytes64>>> instructions(kernel.sites.size());
       for (std::size_t l = first; l < std::min<std::size_t>(first + subgroup, group + trace.workgroup); ++l) {
         const auto& lane = trace.lanes[l];
         counts.operations += lane.operations;
         counts.barriers = std::max(counts.barriers, lane.barriers);
-        counts.is_cut |= lane.is_cut;
+        counts.accesses += lane.accesses.size();
+        counts.all_accesses += std::max<std::size_t>(lane.all_accesses, lane.accesses.size());
         std::vector<std::uint32_t> times(kernel.sites.size());
         for (const auto& access : lane.accesses) {
           if (access.site >= kernel.sites.size()) continue;
-          instructions[{access.site, times[access.site]++}].push_back(
-              bytes_of(kernel.sites[access.site], access.index));
+          auto& of_site = instructions[access.site];
+          const auto time = times[access.site]++;
+          if (time == of_site.size()) of_site.emplace_back();
+          of_site[time].push_back(bytes_of(kernel.sites[access.site], access.index));
         }
       }
-      for (const auto& [key, ranges] : instructions) {
-        const auto& site = kernel.sites[key.first];
+      for (std::size_t s = 0; s < instructions.size(); ++s) {
+        const auto& site = kernel.sites[s];
         auto& array = counts.arrays[site.array];
-        const std::uint64_t times = (site.loads ? 1U : 0U) + (site.stores ? 1U : 0U);
-        if (site.loads) array.loads += ranges.size();
-        if (site.stores) array.stores += ranges.size();
-        for (const auto& [begin, end] : ranges) array.useful += times * (end - begin);
-        const auto sectors = units(ranges, kSectorBytes);
-        array.sectors += times * sectors.size();
-        touched[site.array].insert(sectors.begin(), sectors.end());
-        if (kernel.arrays[site.array].is_workgroup) add_workgroup(array, ranges);
+        for (const auto& ranges : instructions[s]) {
+          add(array, site, ranges, touched[site.array]);
+          if (kernel.arrays[site.array].is_workgroup) add_workgroup(array, ranges);
+        }
       }
     }
     for (std::size_t i = 0; i < touched.size(); ++i) counts.arrays[i].group_sectors += touched[i].size();

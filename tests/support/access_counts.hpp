@@ -4,9 +4,6 @@
 // go different ways before, that is an estimate.
 #pragma once
 
-#include <map>
-#include <set>
-
 #include "support/traced_kernel.hpp"
 
 namespace nibble::test {
@@ -33,10 +30,13 @@ struct ArrayCount {
 
 struct Counts {
   std::vector<ArrayCount> arrays{};  ///< as those of the kernel
-  std::uint64_t operations = 0;    ///< of all threads: operators, accesses and built-in functions of the WGSL
-  std::uint32_t barriers = 0;      ///< the most of any thread
+  std::uint64_t operations = 0;      ///< of all threads: operators, accesses and built-in functions of the WGSL
+  std::uint32_t barriers = 0;        ///< the most of any thread
   std::uint64_t groups = 0;
-  bool is_cut = false;
+  std::uint64_t accesses = 0;
+  std::uint64_t all_accesses = 0;  ///< with those that the trace had no room for
+
+  bool is_cut() const { return accesses < all_accesses; }
 };
 
 Counts count(const TracedKernel& kernel, const KernelTrace& trace, std::uint32_t subgroup);

@@ -296,6 +296,14 @@ class Rewriter {
     return {};
   }
 
+  /// Of a GPU with 32 threads to a subgroup: the adapter's own may be fewer.
+  static std::string_view subgroup_value(std::string_view builtin) {
+    if (builtin == "subgroup_size") return "32u";
+    if (builtin == "subgroup_invocation_id") return "LANE % 32u";
+    if (builtin == "subgroup_id") return "LANE / 32u";
+    return builtin == "num_subgroups" ? "(WG + 31u) / 32u" : "";
+  }
+
   /// The entry point becomes a function; the one that calls it knows its lane.
   Status take_entry() {
     std::string head;
@@ -317,8 +325,12 @@ class Rewriter {
       }
       const std::string_view builtin = peek(3);
       const std::string_view name = peek(5);
-      given += fmt::format("@builtin({}) {}: {}, ", builtin, name, peek(7));
-      passed += fmt::format("{}, ", name);
+      if (const auto subgroup = subgroup_value(builtin); !subgroup.empty()) {
+        passed += fmt::format("{}, ", subgroup);
+      } else {
+        given += fmt::format("@builtin({}) {}: {}, ", builtin, name, peek(7));
+        passed += fmt::format("{}, ", name);
+      }
       if (builtin == "local_invocation_index") lane = name;
       if (builtin == "workgroup_id") group = name;
       out_ += fmt::format("{}: {}, ", name, peek(7));
@@ -327,6 +339,7 @@ class Rewriter {
     take();
     if (lane.empty()) given += fmt::format("@builtin(local_invocation_index) {}: u32, ", lane = "trace_lane");
     if (group.empty()) given += fmt::format("@builtin(workgroup_id) {}: vec3<u32>, ", group = "trace_group");
+    for (std::size_t i = 0; (i = passed.find("LANE", i)) != std::string::npos;) passed.replace(i, 4, lane);
     entry_ = fmt::format(
         "{} fn main({}) {{\ntrace_begin = ({}.x * WG + {}) * (4u + 2u * TRACE_ROOM);\n"
         "traced_main({});\ntrace[trace_begin] = trace_count;\ntrace[trace_begin + 1u] = "
@@ -405,7 +418,7 @@ KernelTrace read_trace(std::span<const std::uint32_t> words, std::uint32_t workg
     auto& lane = trace.lanes.emplace_back();
     lane.operations = words[at + 1];
     lane.barriers = words[at + 2];
-    lane.is_cut = words[at] > accesses;
+    lane.all_accesses = words[at];
     for (std::size_t i = 0; i < std::min(words[at], accesses); ++i) {
       lane.accesses.push_back({words[at + 4 + 2 * i], words[at + 5 + 2 * i]});
     }

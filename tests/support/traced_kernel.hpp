@@ -42,7 +42,7 @@ struct TracedLane {
   std::vector<Access> accesses{};
   std::uint32_t operations = 0;
   std::uint32_t barriers = 0;
-  bool is_cut = false;  ///< it had more accesses than the trace has room for
+  std::uint32_t all_accesses = 0;  ///< more than there are here if the trace had no room
 };
 
 /// The threads of whole workgroups, one after the other.
