@@ -1,0 +1,334 @@
+// What every variant of every choice does to memory at the shapes of whole models: counted from traces of some
+// workgroups, for GPUs that execute 32 or 64 threads as one. Nothing is timed, so that any adapter will do.
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <set>
+
+#include "api/session.hpp"
+#include "bench/audit_models.hpp"
+#include "bench/harness.hpp"
+#include "plan/alone.hpp"
+#include "plan/stepper.hpp"
+#include "support/run_traced.hpp"
+
+namespace nibble::bench {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::uint32_t kGroups = 2;       ///< that are traced, from the middle of the grid
+constexpr std::uint32_t kAccesses = 6000;  ///< of a thread that are traced
+constexpr double kMostForRuns = 1.1;       ///< sectors against useful bytes
+constexpr double kMostForTiles = 1.3;
+constexpr double kMostWays = 2;  ///< of a bank conflict
+
+/// A node in a call.
+struct NodeCase {
+  const ModelPart* part = nullptr;
+  std::string op;
+  std::uint64_t times = 1;  ///< in the whole model
+  std::uint64_t outputs = 0;
+};
+
+/// A variant of it; without a choice, the node as the table has it.
+struct Picked {
+  const Choice* choice = nullptr;
+  std::size_t variant = 0;
+  bool is_default = true;
+
+  std::string text() const {
+    return choice == nullptr ? "-" : fmt::format("{}={}", choice->name, choice->variants[variant].name);
+  }
+  bool is_for_gpus() const { return choice == nullptr || choice->variants[variant].best.adapters != Adapters::cpu; }
+};
+
+/// Bytes of the buffers at the live shapes, by binding.
+using BindingBytes = std::vector<std::uint64_t>;
+
+class Auditor {
+ public:
+  explicit Auditor(const Device& device) : gpu_(*Internals::of(device)->gpu), profile_(gpu_.profile()) {
+    profile_.kind = AdapterKind::discrete;
+  }
+
+  void add(const ModelPart& part) {
+    const auto plan = must(Plan::make(part.graph, profile_, whole_dispatches(), ops::registry()));
+    Stepper whole(plan);
+    std::vector<std::vector<std::int32_t>> data;
+    must(set_inputs(whole, part, nullptr, data));
+    std::map<std::string, std::uint64_t> alike;
+    std::map<std::string, std::uint32_t> first;
+    std::vector<std::string> order;
+    for (std::uint32_t n = 0; n < plan->graph().nodes.size(); ++n) {
+      if (plan->storage().at_load[n] != 0 || whole.work(n) == 0) continue;
+      const auto text = likeness(*plan, n, whole.live());
+      if (++alike[text] > 1) continue;
+      first[text] = n;
+      order.push_back(text);
+    }
+    for (const auto& text : order) {
+      add(*plan, first[text], whole.live(),
+          {.part = &part, .op = plan->graph().nodes[first[text]].op, .times = alike[text] * part.times});
+    }
+  }
+
+  const std::vector<Json>& rows() const { return rows_; }
+
+  /// Variants that no node of the models can take.
+  std::vector<std::string> missing() const {
+    std::vector<std::string> names;
+    for (const auto* choice : all_choices(ops::registry())) {
+      for (std::size_t v = 0; v < choice->variants.size(); ++v) {
+        const auto name = Picked{choice, v}.text();
+        if (!seen_.contains(name)) names.push_back(name);
+      }
+    }
+    return names;
+  }
+
+ private:
+  static Options whole_dispatches() { return {.max_batch_work = std::numeric_limits<std::uint64_t>::max()}; }
+
+  /// As in the whole plan, if `live` is given: the values of a node alone are those of the plan.
+  static Status set_inputs(Stepper& stepper, const ModelPart& part, const LiveValues* live,
+                           std::vector<std::vector<std::int32_t>>& data) {
+    const auto& inputs = stepper.plan().layout().inputs;
+    data.resize(inputs.size());
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const auto value = inputs[i].value;
+      if (inputs[i].is_symint) {
+        TRY(stepper.set_int(i, live != nullptr ? live->ints[value] : part.position));
+        continue;
+      }
+      const Shape shape = live != nullptr ? live->shapes[value] : inputs[i].bound;
+      TRY(stepper.set_shape(i, shape));
+      if (!inputs[i].host_read) continue;
+      data[i].assign(static_cast<std::size_t>(shape.numel()), static_cast<std::int32_t>(part.position));
+      stepper.set_host_data(i, data[i]);
+    }
+    return stepper.update();
+  }
+
+  void add(const Plan& plan, std::uint32_t node, const LiveValues& live, NodeCase one) {
+    Graph graph = node_alone(plan, node);
+    const auto last = static_cast<std::uint32_t>(graph.nodes.size() - 1);
+    const auto alone = must(
+        Plan::lower(std::move(graph), profile_, plan.preferences().with_all(), whole_dispatches(), ops::registry()));
+    Stepper stepper(alone);
+    std::vector<std::vector<std::int32_t>> data;
+    must(set_inputs(stepper, *one.part, &live, data));
+    for (std::size_t i = 0; i < alone->layout().outputs.size(); ++i) {
+      if (!alone->layout().outputs[i].is_symint)
+        one.outputs += static_cast<std::uint64_t>(stepper.output_shape(i).numel());
+    }
+    buffers_.clear();
+    buffers_.resize(alone->layout().buffers.size());
+    fill_ids(*alone);
+    const std::vector<Stepper::Chosen> choices(stepper.choices(last).begin(), stepper.choices(last).end());
+    if (choices.empty()) trace(stepper, one, {});
+    for (const auto& [choice, selected, facts] : choices) {
+      for (std::size_t v = 0; v < choice->variants.size(); ++v) {
+        if (v != selected && !is_right(*choice, v, facts, profile_)) continue;
+        stepper.force(choice, v);
+        must(set_inputs(stepper, *one.part, &live, data));
+        trace(stepper, one, {choice, v, v == selected});
+      }
+      stepper.force(nullptr, 0);
+    }
+  }
+
+  /// Ids differ, as those of a call do.
+  void fill_ids(const Plan& plan) {
+    std::mt19937 random(1);
+    for (const auto& input : plan.layout().inputs) {
+      if (input.is_symint || input.dtype != DType::i32 || input.checks.empty()) continue;
+      std::vector<std::int32_t> ids(static_cast<std::size_t>(input.bound.numel()));
+      for (auto& id : ids) id = static_cast<std::int32_t>(random() % static_cast<std::uint32_t>(input.checks[0].rows));
+      gpu_.call().QueueWriteBuffer(gpu_.queue(), buffer(plan, input.buffer), 0, ids.data(), ids.size() * 4);
+    }
+  }
+
+  WGPUBuffer buffer(const Plan& plan, BufferId id) {
+    auto& made = buffers_[id];
+    if (!made) {
+      made = must(gpu_.make_buffer(plan.layout().buffers[id].bytes, WGPUBufferUsage_Storage | WGPUBufferUsage_CopyDst,
+                                   "making a buffer"));
+    }
+    return made.get();
+  }
+
+  void trace(const Stepper& stepper, const NodeCase& one, const Picked& picked) {
+    seen_.insert(picked.text());
+    const Plan& plan = stepper.plan();
+    for (const auto* dispatch : stepper.dispatches()) {
+      const auto& desc = plan.layout().pipelines[dispatch->pipeline];
+      std::vector<WGPUBuffer> bound;
+      BindingBytes bytes;
+      for (const auto id : std::span(dispatch->bindings).first(dispatch->binding_count)) {
+        bound.push_back(buffer(plan, id));
+        bytes.push_back(plan.layout().buffers[id].bytes);
+      }
+      const auto workgroup = static_cast<std::uint32_t>(desc.overrides[0].value);
+      const auto all = std::uint64_t{dispatch->grid[0]} * dispatch->grid[1] * dispatch->grid[2];
+      const auto traced = static_cast<std::uint32_t>(std::min<std::uint64_t>(kGroups, all));
+      const auto begin = static_cast<std::uint32_t>((all - traced) / 2);
+      const auto params = std::span(dispatch->params).first(dispatch->params_bytes);
+      auto run = test::run_traced(gpu_, desc, bound, params, begin, traced, workgroup, kAccesses);
+      if (!run) {
+        fmt::print(stderr, "{}, {}: {}\n", one.op, picked.text(), run.error().message);
+        continue;
+      }
+      rows_.push_back(row(one, picked, *dispatch, desc.label, all, *run, bytes));
+    }
+  }
+
+  static bool has_goal(const Picked& picked) {
+    if (picked.choice == nullptr || !picked.is_for_gpus()) return false;
+    const auto name = picked.choice->name;
+    return name.starts_with("product") || name.starts_with("attention") || name.starts_with("embedding");
+  }
+
+  static Json row(const NodeCase& one, const Picked& picked, const Dispatch& dispatch, const std::string& label,
+                  std::uint64_t groups, const test::TracedRun& run, const BindingBytes& sizes) {
+    const auto by_32 = test::count(run.kernel, run.trace, 32);
+    const auto by_64 = test::count(run.kernel, run.trace, 64);
+    // All workgroups, and what of the traced ones had no room.
+    const double scale = static_cast<double>(groups) / static_cast<double>(by_32.groups);
+    const double rest =
+        by_32.accesses == 0 ? 1 : static_cast<double>(by_32.all_accesses) / static_cast<double>(by_32.accesses);
+    const auto outputs = static_cast<double>(std::max<std::uint64_t>(1, one.outputs));
+    Json arrays = Json::array();
+    Json shortfalls = Json::array();
+    double moved = 0;
+    double memory = 0;
+    double asked = 0;
+    for (const auto& array : by_32.arrays) asked += static_cast<double>(array.useful);
+    const bool is_tile = label.contains("tile");
+    for (std::size_t i = 0; i < run.kernel.arrays.size(); ++i) {
+      const auto& array = run.kernel.arrays[i];
+      const auto& a = by_32.arrays[i];
+      const auto& b = by_64.arrays[i];
+      if (a.useful == 0) continue;
+      Json about{{"name", array.name}};
+      if (array.is_workgroup) {
+        // GPUs with 64 threads to a subgroup serve 32 of them at a time.
+        about["conflict"] = a.worst_conflict;
+        about["mean_conflict"] = static_cast<double>(a.rounds) / static_cast<double>(a.fewest_rounds);
+        if (picked.is_for_gpus() && a.worst_conflict > kMostWays) {
+          shortfalls.push_back(fmt::format("{}: conflicts of {:.0f} ways", array.name, a.worst_conflict));
+        }
+      } else {
+        const double bytes = static_cast<double>(a.group_sectors * test::kSectorBytes) * scale * rest;
+        const auto size = array.binding >= 1 && array.binding <= sizes.size() ? sizes[array.binding - 1] : 0;
+        about["sectors_32"] = a.ratio();
+        about["sectors_64"] = b.ratio();
+        about["bytes"] = bytes;
+        about["memory_bytes"] = std::min(bytes, static_cast<double>(size));
+        about["is_stored"] = a.stores > 0;
+        moved += bytes;
+        memory += std::min(bytes, static_cast<double>(size));
+        const double most = is_tile ? kMostForTiles : kMostForRuns;
+        const double worst = std::max(a.ratio(), b.ratio());
+        // What is a hundredth of the accesses does not matter.
+        if (has_goal(picked) && a.loads > 0 && worst > most && static_cast<double>(a.useful) > 0.01 * asked) {
+          shortfalls.push_back(fmt::format("{}: {:.2f} of {:.1f}", array.name, worst, most));
+        }
+      }
+      arrays.push_back(std::move(about));
+    }
+    const bool multiplies = picked.choice != nullptr && (picked.choice->name.starts_with("product") ||
+                                                         picked.choice->name.starts_with("attention"));
+    Json about{{"model", one.part->model},
+               {"call", one.part->call},
+               {"tokens", one.part->tokens},
+               {"op", one.op},
+               {"times", one.times},
+               {"choice", picked.choice == nullptr ? "" : std::string(picked.choice->name)},
+               {"variant", picked.choice == nullptr ? "" : std::string(picked.choice->variants[picked.variant].name)},
+               {"is_default", picked.is_default},
+               {"is_for_gpus", picked.is_for_gpus()},
+               {"kernel", label},
+               {"threads", groups * run.trace.workgroup},
+               {"workgroup", run.trace.workgroup},
+               {"outputs", one.outputs},
+               {"bytes_per_output", moved / outputs},
+               {"memory_bytes", memory},
+               {"multiply_adds", multiplies ? 4 * dispatch.work : 0},
+               {"multiply_adds_per_output", multiplies ? 4 * static_cast<double>(dispatch.work) / outputs : 0},
+               {"operations_per_output", static_cast<double>(by_32.operations) * scale / outputs},
+               {"barriers", by_32.barriers},
+               {"is_cut", by_32.is_cut()}};
+    about["arrays"] = std::move(arrays);
+    about["short"] = std::move(shortfalls);
+    return about;
+  }
+
+  gpu::Device& gpu_;
+  DeviceProfile profile_;
+  std::vector<gpu::Buffer> buffers_;
+  std::vector<Json> rows_;
+  std::set<std::string> seen_;
+};
+
+void print(const Json& row) {
+  std::string sectors;
+  std::string conflicts;
+  for (const auto& array : row["arrays"]) {
+    if (array.contains("sectors_32")) {
+      sectors += fmt::format(" {} {:.2f}/{:.2f}", array["name"].get<std::string>(), array["sectors_32"].get<double>(),
+                             array["sectors_64"].get<double>());
+    } else {
+      conflicts += fmt::format(" {} {:.0f}", array["name"].get<std::string>(), array["conflict"].get<double>());
+    }
+  }
+  fmt::print("{:<12} {:<10} {:<30} {:<34} {:<22} {:>9} {:>2} {:>8.1f} {:>8.1f} {:>8.1f} {}{}{}\n",
+             row["model"].get<std::string>(), row["call"].get<std::string>(), row["op"].get<std::string>(),
+             row["choice"].get<std::string>() + "=" + row["variant"].get<std::string>() +
+                 (row["is_default"].get<bool>()    ? " *"
+                  : row["is_for_gpus"].get<bool>() ? ""
+                                                   : " (cpu)"),
+             row["kernel"].get<std::string>(), row["threads"].get<std::uint64_t>(), row["barriers"].get<int>(),
+             row["bytes_per_output"].get<double>(), row["multiply_adds_per_output"].get<double>(),
+             row["operations_per_output"].get<double>(), sectors, conflicts.empty() ? "" : ";" + conflicts,
+             row["is_cut"].get<bool>() ? " (cut)" : "");
+  for (const auto& reason : row["short"]) fmt::print("    SHORT {}\n", reason.get<std::string>());
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"Counts what kernels do to memory, from traces of some of their workgroups."};
+  BenchOptions options{.json = {}, .device = {}, .rounds = 3};
+  options.add_to(app);
+  std::string model;
+  app.add_option("--model", model, "Only models whose name has this in it");
+  CLI11_PARSE(app, argc, argv);
+  const auto device = must(Device::open(options.device));
+  Auditor auditor(device);
+  fmt::print("{} workgroups of each dispatch are traced, on {}; sectors for 32 / 64 threads; * is the table's choice\n",
+             kGroups, device.info().name);
+  fmt::print("{:<12} {:<10} {:<30} {:<34} {:<22} {:>9} {:>2} {:>8} {:>8} {:>8}  sectors; bank conflicts\n", "model",
+             "call", "op", "choice=variant", "kernel", "threads", "b", "B/out", "MAC/out", "ops/out");
+  std::size_t printed = 0;
+  std::size_t falls_short = 0;
+  for (const auto& part : model_parts()) {
+    if (!part.model.contains(model)) continue;
+    auditor.add(part);
+    for (; printed < auditor.rows().size(); ++printed) {
+      print(auditor.rows()[printed]);
+      falls_short += auditor.rows()[printed]["short"].empty() ? 0 : 1;
+    }
+  }
+  fmt::print("{} dispatches, {} fall short of a goal\n", printed, falls_short);
+  for (const auto& name : auditor.missing()) fmt::print("no node of these models takes {}\n", name);
+  if (options.json.empty()) return 0;
+  std::ofstream file(options.json);
+  file << Json{{"rows", auditor.rows()}, {"missing", auditor.missing()}}.dump(1) << "\n";
+  if (!file.good()) die("cannot write " + options.json);
+  return 0;
+}
+
+}  // namespace
+}  // namespace nibble::bench
+
+int main(int argc, char** argv) { return nibble::bench::run(argc, argv); }

@@ -1,0 +1,71 @@
+// The audit's rewriting of kernels and its counts, without a device.
+#include <gtest/gtest.h>
+
+#include "support/access_counts.hpp"
+#include "support/expect.hpp"
+
+namespace nibble::test {
+namespace {
+
+PipelineDesc with_text(std::string text) {
+  return {.label = "k", .wgsl = std::move(text), .bindings = {Access::read}, .overrides = {}};
+}
+
+constexpr std::string_view kHead = "@group(0) @binding(1) var<storage, read> x: array<vec4<f32>>;\n";
+
+TEST(AuditTest, every_access_is_rewritten_but_those_of_a_local_variable) {
+  const auto kernel =
+      traced(with_text(std::string(kHead) +
+                       "fn f(i: u32) -> f32 { return x[i][i & 3u] + x[x_of(i)].z; }\n"
+                       "fn g() { var x = array<f32, 2>(); x[0] = x[1]; }\n"
+                       "@compute @workgroup_size(WG) fn main(@builtin(workgroup_id) id: vec3<u32>) { f(id.x); }"),
+             8);
+  ASSERT_TRUE(succeeds(kernel));
+  ASSERT_EQ(kernel->sites.size(), 2U);
+  EXPECT_EQ(kernel->sites[0].stride, 4U);
+  EXPECT_EQ(kernel->sites[1].offset, 8U);
+  EXPECT_EQ(kernel->sites[1].bytes, 4U);
+  EXPECT_TRUE(kernel->sites[0].loads && !kernel->sites[0].stores);
+  EXPECT_EQ(kernel->arrays[0].binding, 1U);
+  EXPECT_EQ(kernel->desc.bindings.size(), 2U);
+  EXPECT_NE(kernel->desc.wgsl.find("@builtin(workgroup_id) id: vec3<u32>"), std::string::npos);
+}
+
+TEST(AuditTest, structs_and_aliases_have_their_sizes) {
+  const auto kernel = traced(with_text("alias T = f32;\nstruct S { a: vec3<f32>, b: T, c: T, }\n"
+                                       "var<workgroup> s: array<S, 8>;\n"
+                                       "@compute @workgroup_size(WG) fn main() { s[1] = s[0]; }"),
+                             8);
+  ASSERT_TRUE(succeeds(kernel));
+  EXPECT_EQ(kernel->sites[0].bytes, 32U);
+  EXPECT_TRUE(kernel->sites[0].stores && !kernel->sites[0].loads);
+}
+
+TEST(AuditTest, an_unknown_type_is_refused) {
+  EXPECT_FALSE(traced(with_text("var<workgroup> s: array<Unknown, 8>;"), 8).has_value());
+}
+
+/// 64 threads with one access each, of four bytes.
+Counts one_access(bool is_workgroup, std::uint32_t stride, std::uint32_t subgroup) {
+  TracedKernel kernel;
+  kernel.arrays = {{.name = "a", .is_workgroup = is_workgroup}};
+  kernel.sites = {{.array = 0, .stride = 4, .bytes = 4, .loads = true}};
+  KernelTrace trace{.workgroup = 64, .lanes = {}};
+  for (std::uint32_t i = 0; i < 64; ++i) trace.lanes.push_back({.accesses = {{0, i * stride}}});
+  return count(kernel, trace, subgroup);
+}
+
+TEST(AuditTest, sectors_and_banks_follow_the_stride) {
+  EXPECT_DOUBLE_EQ(one_access(false, 1, 32).arrays[0].ratio(), 1.0);
+  EXPECT_DOUBLE_EQ(one_access(false, 2, 32).arrays[0].ratio(), 2.0);
+  EXPECT_DOUBLE_EQ(one_access(false, 32, 64).arrays[0].ratio(), 8.0);
+  EXPECT_DOUBLE_EQ(one_access(true, 1, 32).arrays[0].worst_conflict, 1.0);
+  EXPECT_DOUBLE_EQ(one_access(true, 2, 32).arrays[0].worst_conflict, 2.0);
+  EXPECT_DOUBLE_EQ(one_access(true, 32, 32).arrays[0].worst_conflict, 32.0);
+  EXPECT_DOUBLE_EQ(one_access(true, 33, 32).arrays[0].worst_conflict, 1.0);
+  // 64 words take two rounds at least.
+  EXPECT_DOUBLE_EQ(one_access(true, 1, 64).arrays[0].worst_conflict, 1.0);
+}
+
+}  // namespace
+}  // namespace nibble::test
