@@ -10,6 +10,7 @@ from pathlib import Path
 
 # Each is a module of nibble._commands with a function main(arguments), which gives the exit code.
 IN_PYTHON = {
+    "check": "check",
     "embed": "embed",
     "generate": "generate",
     "import": "import_gguf",

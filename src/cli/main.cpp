@@ -185,7 +185,8 @@ struct CommandLine {
 
   /// Commands of the Python package, whose script runs them before it comes here.
   void add_python() {
-    constexpr std::array<std::pair<const char*, const char*>, 5> kInPython = {{
+    constexpr std::array<std::pair<const char*, const char*>, 6> kInPython = {{
+        {"check", "Test all kernels on this machine, and write a report of it"},
         {"import", "Make a program of a GGUF file"},
         {"generate", "Generate text with a language model, or chat"},
         {"serve", "Serve models over HTTP, for clients of OpenAI's API"},

@@ -1,0 +1,122 @@
+"""nibble check: every variant on this machine, the report and the exit code."""
+
+import argparse
+import getpass
+import json
+import re
+import socket
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from conformance.command import NO_GPU, fail, pytestmark, succeed  # noqa: F401
+from conformance.programs import IS_QUICK
+from conformance.variants import FULL, every_variant
+from nibble._check import check as checking
+from nibble._check.cases import cases, names
+from nibble._commands import check as command
+
+FEW = ["transposed", "embedding, 4-bit", "sums of lines"]
+# At any size one variant of these alone is right, so none is forced.
+UNFORCED = {"attention_keys"}
+
+
+@pytest.fixture
+def report(tmp_path) -> Path:
+    return tmp_path / "report.json"
+
+
+def options(report: Path) -> argparse.Namespace:
+    return argparse.Namespace(device=None, engine=None, output=str(report), json=False, time_ms=20000)
+
+
+def test_cases_that_are_chosen_are_right_and_told(report):
+    told = succeed("check", "--output", report, *(part for name in FEW for part in ("--case", name)))
+    facts = json.loads(report.read_text())
+    assert facts["complete"]
+    assert (facts["wrong"], facts["notes"]) == (0, [])
+    assert f"{facts['checked']} of {facts['checked']} results right" in told
+    taken = {(row["choice"], row["variant"]) for row in facts["rows"]}
+    assert {("move", "transposed"), ("move", "walk"), ("embedding_q4gsw", "word"), ("fold", "lanes")} <= taken
+    for row in facts["rows"]:
+        assert row["right"]
+        assert row["call_us"] > 0
+        assert (row["kernel_us"] is None) == (row["choice"] == "")
+        assert not row["variant"] or f"{row['choice']}={row['variant']} " in told
+
+
+def test_report_says_nothing_about_the_user(report):
+    printed = succeed("check", "--json", "--output", report, "--case", "transposed")
+    assert json.loads(printed) == json.loads(report.read_text())
+    assert {"nibble", "device", "driver", "engine", "profile", "rows"} <= json.loads(printed).keys()
+    for word in (getpass.getuser(), socket.gethostname(), str(Path.home()), str(report.parent), "/tmp"):
+        assert not re.search(rf"(?<!\w){re.escape(word)}(?!\w)", printed), word
+    assert "program.pte" not in printed
+
+
+def test_wrong_results_are_named_and_give_exit_code_1(report, capsys):
+    def broken():
+        for case in cases():
+            if case.name == "transposed":
+                case.program.wanted[0][3, 5] += np.float32(1)
+                yield case
+
+    assert command.run(options(report), ["transposed"], broken) == 1
+    said = capsys.readouterr()
+    assert "nibble: transposed: move=walk: its results differ from NumPy's\n" in said.err
+    assert "WRONG" in said.out
+    assert json.loads(report.read_text())["wrong"] == 3
+
+
+def test_a_program_that_fails_is_wrong_and_the_path_is_not_told(report, capsys):
+    def broken():
+        for case in cases():
+            if case.name == "transposed":
+                case.program.pte = lambda: b"no program"
+                yield replace(case)
+
+    assert command.run(options(report), ["transposed"], broken) == 1
+    assert "nibble: transposed: as chosen here: " in capsys.readouterr().err
+    assert "/" not in json.loads(report.read_text())["rows"][0]["message"]
+
+
+def test_ctrl_c_leaves_a_report_of_what_is_known(report, monkeypatch):
+    compared = []
+
+    def interrupt(model, case, row):
+        if compared:
+            raise KeyboardInterrupt
+        compared.append(case)
+        row["right"] = True
+
+    monkeypatch.setattr(checking.Check, "_compare", staticmethod(interrupt))
+    with pytest.raises(KeyboardInterrupt):
+        command.run(options(report), names())
+    facts = json.loads(report.read_text())
+    assert (facts["complete"], facts["checked"]) == (False, 1)
+
+
+def test_wrong_usage_is_told(report):
+    assert "no case has 'nonesuch' in its name" in fail("check", "--case", "nonesuch", code=2, env=NO_GPU)
+    assert "must be at least 1" in fail("check", "--time-ms", "0", code=2, env=NO_GPU)
+    fail("check", "--output", report, env=NO_GPU)
+    assert not report.exists()
+
+
+def test_errors_are_parts_of_what_is_usual():
+    wanted = np.array([1, -1, 0], np.float32)
+    assert checking.error_of(wanted, wanted) == 0
+    assert checking.error_of(wanted + np.float32(0.5), wanted) == pytest.approx(0.5 / np.sqrt(2 / 3), rel=1e-3)
+    assert checking.error_of(np.array([1, np.nan, 0], np.float32), wanted) == np.inf
+    assert checking.error_of(wanted[:2], wanted) == np.inf
+    assert checking.error_of(np.array([3], np.int8), np.array([-100], np.int8)) == 103
+
+
+@pytest.mark.skipif(IS_QUICK or not FULL, reason="takes minutes; ./test full")
+def test_all_cases_are_right_and_reach_every_variant(report):
+    succeed("check", "--output", report)
+    taken = {(row["choice"], row["variant"]) for row in json.loads(report.read_text())["rows"]}
+    choices = {choice for choice, _ in every_variant()}
+    assert choices - {choice for choice, _ in taken} <= UNFORCED
