@@ -44,19 +44,9 @@ Status multiply_floats(Lowering& op, const Tensor& input, const std::optional<Bu
   TRY(check_weight(op, weight, scales, p.params.depth));
   TRY(set_width(op, input, weight.shape[0], out));
   TRY(add_bias(op, p, bias, weight));
-  TRY_ASSIGN(const auto width, narrow(op, Size::from_signed(weight.shape[0]), weight.arg));
-  TRY_ASSIGN(p.params.weight_pitch, narrow(op, Size::from_signed(weight.shape[1]), weight.arg));
   if (x) p.x = *x;
   p.scales = op.read("scales", scales);
-  p.results[0] = op.write("result", out);
-  return op.for_each_row_range(weight.shape[0], {&weight}, [&](const RowRange& range) {
-    p.weight = op.read("weight", weight, range.shards[0]);
-    p.params.sections[0] = {.width = narrow(range.end - range.begin),
-                            .weight_first = narrow(range.begin - range.shards[0].row_begin),
-                            .result_first = narrow(range.begin),
-                            .result_width = width};
-    return multiply(op, p);
-  });
+  return multiply_table(op, p, weight, out);
 }
 
 /// What follows a product of bytes.

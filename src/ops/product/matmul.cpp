@@ -58,12 +58,9 @@ Status multiply_matrices(Lowering& op, const Tensor& self, const Columns& mat2, 
   });
 }
 
+template <std::size_t Rank>
 Status mm(Lowering& op, const Float<Tensor>& self, const Float<Columns>& mat2, Float<Out>& out) {
-  return multiply_matrices(op, self, mat2, 2, {}, 0, 1, out);
-}
-
-Status bmm(Lowering& op, const Float<Tensor>& self, const Float<Columns>& mat2, Float<Out>& out) {
-  return multiply_matrices(op, self, mat2, 3, {}, 0, 1, out);
+  return multiply_matrices(op, self, mat2, Rank, {}, 0, 1, out);
 }
 
 Status addmm(Lowering& op, const Float<Tensor>& self, const Float<Tensor>& mat1, const Float<Columns>& mat2,
@@ -77,29 +74,18 @@ Status addmm(Lowering& op, const Float<Tensor>& self, const Float<Tensor>& mat1,
 Status linear(Lowering& op, const Float<Tensor>& input, const Float<Table>& weight,
               const std::optional<Float<Tensor>>& bias, Float<Out>& out) {
   if (weight.rank() != 2) return op.fail("weight must have 2 dimensions, but its shape is {}", weight.shape);
-  const std::int64_t columns = weight.shape[0];
   TRY_ASSIGN(auto p, product_of(op, input, weight, weight.shape[1]));
-  TRY(set_width(op, input, columns, out));
+  TRY(set_width(op, input, weight.shape[0], out));
   TRY(add_bias(op, p, bias, weight));
-  TRY_ASSIGN(const auto width, narrow(op, Size::from_signed(columns), "weight"));
-  TRY_ASSIGN(p.params.weight_pitch, narrow(op, Size::from_signed(weight.shape[1]), "weight"));
-  p.results[0] = op.write("result", out);
-  return op.for_each_row_range(columns, {&weight}, [&](const RowRange& range) {
-    p.weight = op.read("weight", weight, range.shards[0]);
-    p.params.sections[0] = {.width = narrow(range.end - range.begin),
-                            .weight_first = narrow(range.begin - range.shards[0].row_begin),
-                            .result_first = narrow(range.begin),
-                            .result_width = width};
-    return multiply(op, p);
-  });
+  return multiply_table(op, p, weight, out);
 }
 
 constexpr Note kAnySize = "constant matrices of any size";
 
 constexpr Op kMatmulOps[] = {
     open<linear>("aten.linear.default", "input, weight, bias -> out", "any rank; weights of any size"),
-    open<mm>("aten.mm.default", "self, mat2 -> out", kAnySize),
-    open<bmm>("aten.bmm.default", "self, mat2 -> out", kAnySize),
+    open<mm<2>>("aten.mm.default", "self, mat2 -> out", kAnySize),
+    open<mm<3>>("aten.bmm.default", "self, mat2 -> out", kAnySize),
     open<addmm>("aten.addmm.default", "self, mat1, mat2, beta, alpha -> out", "self broadcasts; matrices of any size"),
 };
 

@@ -70,15 +70,6 @@ const Shader& loader(Weights w) {
   }
 }
 
-void add_epilogue(const Product& p, Slots& slots) {
-  const bool has_scales = p.scales && !has_nibbles(p.weights);
-  slots.push_back({"epilogue", has_scales ? wgsl::epilogue_columns
-                               : p.addend ? wgsl::epilogue_addend
-                                          : wgsl::epilogue_scale});
-  if (has_scales) slots.push_back({"bias", p.addend ? wgsl::bias_of_columns : wgsl::bias_of_none});
-  slots.push_back({"activation", p.is_clamped ? wgsl::activation_clamp : wgsl::activation_none});
-}
-
 bool has_whole_words(const Product& p) {
   return is_q4(p.weights) && p.params.depth % 32 == 0 && p.params.group_size % 32 == 0 &&
          2 * p.params.weight_pitch == p.params.depth;
@@ -127,12 +118,6 @@ std::uint64_t set_tiles(Product& product, const Tile& tile) {
     p.sections[s].tiles_end = p.column_tiles;
   }
   return (Size(p.row_tiles) * p.column_tiles * p.batches).unchecked();
-}
-
-const Shader& store_of(const Product& p, bool by_quads) {
-  if (p.results[2]) return wgsl::store_three;
-  if (p.results[1]) return wgsl::store_two;
-  return by_quads ? wgsl::store_quads : wgsl::store_elements;
 }
 
 }  // namespace
@@ -190,20 +175,31 @@ Status multiply(Lowering& op, Product p) {
                               {"SWAPPED", flag(p.weights == Weights::q4_swapped)},
                               {"OFFSETS", flag(p.has_offsets)},
                               {"GATED", flag(p.is_gated)}}};
-  add_epilogue(p, kernel.slots);
+  const bool has_scales = p.scales && !has_nibbles(p.weights);
+  kernel.slots = {{"epilogue", has_scales ? wgsl::epilogue_columns
+                               : p.addend ? wgsl::epilogue_addend
+                                          : wgsl::epilogue_scale},
+                  {"activation", p.is_clamped ? wgsl::activation_clamp : wgsl::activation_none}};
+  if (has_scales) kernel.slots.push_back({"bias", p.addend ? wgsl::bias_of_columns : wgsl::bias_of_none});
   if (p.scales) kernel.bind.push_back(*p.scales);
   if (p.addend) kernel.bind.push_back(*p.addend);
   for (const auto& result : p.results) {
     if (result) kernel.bind.push_back(quads.results || is_flat ? *result : result->lanes(1));
   }
-  if (!is_flat) kernel.slots.push_back({"store", store_of(p, quads.results)});
-  const Shader& rows = v.tile.rows == 1 ? wgsl::product_one_row : wgsl::product_four_rows;
+  if (!is_flat) {
+    kernel.slots.push_back({"store", p.results[2]    ? wgsl::store_three
+                                     : p.results[1]  ? wgsl::store_two
+                                     : quads.results ? wgsl::store_quads
+                                                     : wgsl::store_elements});
+  }
+  if (!is_flat && v.shader != &wgsl::product_tile) {
+    kernel.slots.push_back({"rows", v.tile.rows == 1 ? wgsl::product_one_row : wgsl::product_four_rows});
+  }
   if (is_words) {
     // A workgroup has one tile of rows: its threads share x.
     kernel.threads =
         (Size(p.params.column_tiles).div_up(lanes) * p.params.row_tiles * p.params.batches * lanes).unchecked();
     kernel.overrides.push_back({"SCALES_ALIGNED", flag(quads.scales)});
-    kernel.slots.push_back({"rows", rows});
     kernel.slots.push_back({"tile", v.tile.rows == 1 ? wgsl::linear_q4_row : wgsl::linear_q4_rows});
     kernel.slots.push_back({"x", op.profile().subgroups ? wgsl::linear_q4_share : wgsl::linear_q4_load});
   } else if (is_flat) {
@@ -211,7 +207,6 @@ Status multiply(Lowering& op, Product p) {
   } else {
     kernel.threads = v.shader == &wgsl::product ? tiles : (Size(tiles) * lanes).unchecked();
   }
-  if (v.shader == &wgsl::product || is_row) kernel.slots.push_back({"rows", rows});
   if (is_row) {
     // As many tiles as the workgroup has subgroups; where their size is not known, 32 is usual.
     const auto size = op.profile().subgroup_max == 0 ? 32 : op.profile().subgroup_max;
@@ -227,6 +222,20 @@ Status multiply(Lowering& op, Product p) {
   kernel.work = (Size(p.params.batches) * p.params.rows * width * p.params.depth * (p.is_gated ? 2 : 1)).div_up(4);
   kernel.params = p.params;
   return op.dispatch(kernel);
+}
+
+Status multiply_table(Lowering& op, Product p, const Table& weight, const Out& out) {
+  TRY_ASSIGN(const auto width, narrow(op, Size::from_signed(weight.shape[0]), weight.arg));
+  TRY_ASSIGN(p.params.weight_pitch, narrow(op, Size::from_signed(weight.shape[1]), weight.arg));
+  p.results[0] = op.write("result", out);
+  return op.for_each_row_range(weight.shape[0], {&weight}, [&](const RowRange& range) {
+    p.weight = op.read("weight", weight, range.shards[0]);
+    p.params.sections[0] = {.width = narrow(range.end - range.begin),
+                            .weight_first = narrow(range.begin - range.shards[0].row_begin),
+                            .result_first = narrow(range.begin),
+                            .result_width = width};
+    return multiply(op, p);
+  });
 }
 
 std::int64_t last_dim(const Tensor& t) { return t.rank() == 0 ? 0 : t.shape[t.rank() - 1]; }

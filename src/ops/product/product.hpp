@@ -34,6 +34,8 @@ extern const Choice kProduct;
 extern const Choice kProductLoads;
 
 Status multiply(Lowering& op, Product product);
+/// By a weight [columns, depth or more], one shard after the other.
+Status multiply_table(Lowering& op, Product product, const Table& weight, const Out& out);
 
 /// How products of bytes multiply: a module for the slot `dots`.
 extern const Choice kDots;

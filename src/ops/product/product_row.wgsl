@@ -21,9 +21,10 @@ fn quad(batch: u32, row: u32, k: u32) -> vec4<f32> {
 @compute @workgroup_size(WG)
 fn main(team: Team, @builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
   let size = team_size(team);
-  // All threads stay to the end: a team adds up together.
-  for (var first = 0u; first < TEAM_TILES; first += WG / size) {
-    let tile = first + team_index(team);
+  // All threads stay to the end: a team adds up together. As many rounds as one team would need, because WGSL does not
+  // know that all teams have the same size; those that have nothing left to do are short.
+  for (var round = 0u; round < TEAM_TILES; round++) {
+    let tile = round * (WG / size) + team_index(team);
     var place = place_by_rows(group_index(id, groups) * TEAM_TILES + tile);
     let is_mine = tile < TEAM_TILES && place.batch < params.batches;
     let end = select(0u, params.depth, is_mine);
