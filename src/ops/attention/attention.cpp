@@ -61,6 +61,8 @@ constexpr Variant kAttentionVariants[] = {
             "one row is all that shares a key head: three idle ones of four would cost"),
     Variant("rows", {}, {Adapters::cpu}, {4, 1, 8}, &wgsl::attention_rows,
             "a thread loads a key once for four rows, with no barrier"),
+    Variant("subgroup_tile", {.subgroups = true}, {}, {8, 1, 64}, &wgsl::attention_tile,
+            "as tile, with half the barriers of its softmax"),
     Variant("tile", {}, {}, {8, 1, 64}, &wgsl::attention_tile, "a workgroup reads a key once for eight rows"),
 };
 
@@ -70,16 +72,17 @@ struct Split {
   std::uint32_t step;       ///< keys at a time
   std::uint32_t part_keys;  ///< with fewer keys a part is not worth its merge
   bool sums_in_result;      ///< the result holds sums on the way, so it must be float32
-  std::uint32_t rounds;     ///< of a thread's loops for each step, beside one for each vec4 of a key and of a value
+  std::uint32_t rounds;     ///< of a thread's loops for each step, beside those for each vec4 of a key and of a value
 
   /// Keys that one part may have. The values are met before and after the steps too, for each of four rows.
   std::uint32_t max_part_keys(const DeviceProfile& profile, std::uint64_t quads, std::uint64_t value_quads) const {
     if (profile.kind != AdapterKind::cpu) return std::numeric_limits<std::uint32_t>::max();
-    return narrow((DeviceProfile::kMaxRounds - 5 * value_quads) / (rounds + quads + value_quads)) * step;
+    const auto each = rounds + (sums_in_result ? 1 : 3) * quads + value_quads;
+    return narrow((DeviceProfile::kMaxRounds - 5 * value_quads) / each) * step;
   }
 };
 constexpr std::array<Split, std::size(kAttentionVariants)> kSplits{
-    {{128, 8, 16, true, 2}, {128, 8, 16, true, 2}, {512, 64, 64, false, 700}}};
+    {{128, 8, 16, true, 2}, {128, 8, 16, true, 2}, {512, 64, 64, false, 700}, {512, 64, 64, false, 700}}};
 constexpr std::uint32_t kColumnQuads = 64;  // of a tile
 
 constexpr std::uint32_t kDirect = 1;  // keys are not split, and rows can be written by themselves
@@ -114,7 +117,10 @@ Status run_rows(Lowering& op, Attention& a, const Variant& variant, const Buffer
                 .whole_groups = true,
                 .slots = {{"load", a.is_aligned ? wgsl::load_aligned_rows : wgsl::load_any_rows},
                           {"mask", a.mask ? wgsl::with_mask : wgsl::no_mask}}};
-  if (variant.shader == &wgsl::attention_tile) kernel.threads *= std::uint64_t{variant.tile.threads} * p.columns;
+  if (variant.shader == &wgsl::attention_tile) {
+    kernel.threads *= std::uint64_t{variant.tile.threads} * p.columns;
+    kernel.slots.push_back({"largest", variant.right.subgroups ? wgsl::largest_by_subgroups : wgsl::largest_in_memory});
+  }
   if (a.mask) kernel.bind.push_back(op.read("mask", *a.mask));
   return op.dispatch(kernel);
 }

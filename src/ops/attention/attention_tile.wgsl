@@ -4,19 +4,24 @@
 // queries are loaded a piece at a time, and each piece of the result has a workgroup of its own.
 // Bindings: query, key, value, result, perhaps mask.
 //! uses: attention_params
+//! slots: largest
 //
 // On a discrete GPU: every key and value is read from memory once per eight rows, so a decode step with grouped heads
 // reads the cache once: it moves keys * size * 8 bytes per key head and is bound by that; with 64 keys or more per part
-// there are hundreds of workgroups, which should reach some 70 % of the bandwidth (a lane's key is a row of its own, so
-// the first pass uses whole cache lines only over four steps; values are read by neighbouring lanes). A prompt reads
-// the keys from the level-2 cache, 1/8 load per multiply. Four barriers per 64 keys; 11 KB of workgroup memory.
+// there are hundreds of workgroups. Keys come by way of workgroup memory, four vec4s of each at a time: four neighbouring
+// lanes read 64 bytes of a key there, so all that is fetched is used; values are read by neighbouring lanes too. A
+// prompt reads the keys from the level-2 cache, 1/8 load per multiply. No bank conflict: the rows of `staged` are five
+// vec4s apart, and of `scores` neighbouring lanes have neighbouring ones. Two barriers per four vec4s of 64 keys, and four
+// or two per 64 keys; 15.4 KB of workgroup memory, of the 16 that every device has.
 
 const LANES = 64u;
 const ROWS = 8u;
+const STAGE = 4u;   // vec4s of a key that are staged at once
+const PITCH = 5u;   // from key to key
 
 var<workgroup> queries: array<vec4<f32>, 512>;   // [row, quad of a piece]
-var<workgroup> scores: array<vec4<f32>, 128>;    // [key, half of the rows]; the weights, later
-var<workgroup> row_parts: array<f32, 64>;        // [row, eighth of the keys]
+var<workgroup> staged: array<vec4<f32>, 320>;    // [key, quad of a stage]
+var<workgroup> scores: array<vec4<f32>, 128>;    // [half of the rows, key]; the weights, later
 var<workgroup> row_largest: array<f32, 8>;
 var<workgroup> row_kept: array<f32, 8>;
 
@@ -29,7 +34,8 @@ fn dots(first: u32, j: u32, k: vec4<f32>) -> vec4<f32> {
 
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
-        @builtin(local_invocation_index) lane: u32) {
+        me: Lane) {
+  let lane = me.index;
   let group = group_index(id, groups);
   let column = group % params.columns;
   let unit = group / params.columns;
@@ -93,12 +99,21 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups) groups: v
         }
         workgroupBarrier();
       }
-      if (key < end) {
-        let at = key_at + key * params.key_strides.z;
-        for (var q = 0u; q < width; q++) {
-          let k = key4(at, piece + q);
-          s0 += dots(0u, q, k);
-          s1 += dots(4u, q, k);
+      for (var stage = 0u; stage < width; stage += STAGE) {
+        let quads = min(STAGE, width - stage);
+        workgroupBarrier();
+        for (var i = lane; i < LANES * STAGE; i += LANES) {
+          let q = i % STAGE;
+          if (q < quads && c + i / STAGE < end) {
+            staged[i / STAGE * PITCH + q] =
+                key4(key_at + (c + i / STAGE) * params.key_strides.z, piece + stage + q);
+          }
+        }
+        workgroupBarrier();
+        for (var q = 0u; q < quads; q++) {
+          let k = staged[lane * PITCH + q];
+          s0 += dots(0u, stage + q, k);
+          s1 += dots(4u, stage + q, k);
         }
       }
     }
@@ -108,29 +123,18 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups) groups: v
     }
     s0 = select(vec4<f32>(LOWEST), s0, vec4<u32>(key) < limits0);
     s1 = select(vec4<f32>(LOWEST), s1, vec4<u32>(key) < limits1);
-    scores[2u * lane] = s0;
-    scores[2u * lane + 1u] = s1;
-    workgroupBarrier();
-    let r = lane / 8u;
-    var most = LOWEST;
-    for (var k = 0u; k < 8u; k++) {
-      most = max(most, scores[2u * (8u * (lane % 8u) + k) + r / 4u][r % 4u]);
-    }
-    row_parts[lane] = most;
+    share_largest(s0, s1, me);
     workgroupBarrier();
     if (lane < ROWS) {
-      var now = row_largest[lane];
-      for (var k = 0u; k < 8u; k++) {
-        now = max(now, row_parts[8u * lane + k]);
-      }
+      let now = max(row_largest[lane], shared_largest(lane, me));
       row_kept[lane] = exp(row_largest[lane] - now);
       row_largest[lane] = now;
     }
     workgroupBarrier();
     let largest0 = vec4<f32>(row_largest[0], row_largest[1], row_largest[2], row_largest[3]);
     let largest1 = vec4<f32>(row_largest[4], row_largest[5], row_largest[6], row_largest[7]);
-    scores[2u * lane] = select(vec4<f32>(0.0), exp(s0 - largest0), vec4<u32>(key) < limits0);
-    scores[2u * lane + 1u] = select(vec4<f32>(0.0), exp(s1 - largest1), vec4<u32>(key) < limits1);
+    scores[lane] = select(vec4<f32>(0.0), exp(s0 - largest0), vec4<u32>(key) < limits0);
+    scores[LANES + lane] = select(vec4<f32>(0.0), exp(s1 - largest1), vec4<u32>(key) < limits1);
     workgroupBarrier();
     if (j < params.value_quads) {
       for (var n = 0u; n < ROWS; n++) {
@@ -145,7 +149,7 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups) groups: v
         for (var n = 0u; n < ROWS; n++) {
           let row = own + n * stride;
           if (row < ROWS) {
-            let w = scores[2u * k + row / 4u][row % 4u];
+            let w = scores[row / 4u * LANES + k][row % 4u];
             results[n] += w * v;
             sums[n] += w;
           }
@@ -177,4 +181,54 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups) groups: v
       }
     }
   }
+}
+
+// The largest of the scores that 64 lanes have of each row: what is known of it before a barrier, and after it.
+//! module: largest_in_memory
+struct Lane {
+  @builtin(local_invocation_index) index: u32,
+}
+var<workgroup> row_parts: array<f32, 64>;  // [row, eighth of the keys]
+fn share_largest(s0: vec4<f32>, s1: vec4<f32>, lane: Lane) {
+  scores[lane.index] = s0;
+  scores[LANES + lane.index] = s1;
+  workgroupBarrier();
+  let r = lane.index / 8u;
+  var most = LOWEST;
+  for (var k = lane.index % 8u; k < LANES; k += 8u) {
+    most = max(most, scores[r / 4u * LANES + k][r % 4u]);
+  }
+  row_parts[lane.index] = most;
+}
+fn shared_largest(row: u32, lane: Lane) -> f32 {
+  var most = LOWEST;
+  for (var k = 0u; k < 8u; k++) {
+    most = max(most, row_parts[8u * row + k]);
+  }
+  return most;
+}
+
+// A subgroup is a run of neighbouring lanes; WebGPU's have four or more.
+//! module: largest_by_subgroups
+//! needs: subgroups
+struct Lane {
+  @builtin(local_invocation_index) index: u32,
+  @builtin(subgroup_size) subgroup: u32,
+}
+var<workgroup> row_parts: array<vec4<f32>, 32>;  // [subgroup, half of the rows]
+fn share_largest(s0: vec4<f32>, s1: vec4<f32>, lane: Lane) {
+  let most0 = subgroupMax(s0);
+  let most1 = subgroupMax(s1);
+  let size = min(lane.subgroup, LANES);
+  if (lane.index % size == 0u) {
+    row_parts[lane.index / size * 2u] = most0;
+    row_parts[lane.index / size * 2u + 1u] = most1;
+  }
+}
+fn shared_largest(row: u32, lane: Lane) -> f32 {
+  var most = LOWEST;
+  for (var i = 0u; i < LANES; i += min(lane.subgroup, LANES)) {
+    most = max(most, row_parts[i / min(lane.subgroup, LANES) * 2u + row / 4u][row % 4u]);
+  }
+  return most;
 }

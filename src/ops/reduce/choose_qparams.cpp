@@ -90,7 +90,7 @@ Status choose(Lowering& op, const Tensor& input, const Blocks& blocks, const Sha
                 .slots = {{"qparams", rule.shader}, {"keep", keep}}};
   if (variant.tile.threads == 1) {
     const Fold extremes{.shader = &wgsl::fold_extremes, .lanes = 4};
-    TRY(fold(op, input, lines, extremes, variant.tile));
+    TRY(fold(op, input, lines, extremes, variant));
     params.parts = lines.params.parts;
     kernel.shader = wgsl::fold_qparams;
     kernel.threads = Size(params.rows).div_up(4).unchecked();

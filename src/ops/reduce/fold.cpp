@@ -5,8 +5,13 @@
 namespace nibble::ops {
 namespace {
 
+constexpr std::uint32_t kStraight = 1;  // neighbouring elements of a line are neighbours
+
 constexpr Variant kFoldVariants[] = {
     Variant("cores", {}, {Adapters::cpu}, kForCores, {}, "a few threads for each core"),
+    Variant("subgroups", {.max_width = 4 * DeviceProfile::kMaxRounds, .subgroups = true},
+            {.min_width = 256, .max_width = 16384, .traits = kStraight}, {1, 1, 64}, &wgsl::fold_group,
+            "a workgroup takes a line, and its lanes merge what they have without memory"),
     Variant("lanes", {}, {}, kForLanes, {}, "enough threads for any GPU"),
 };
 
@@ -96,23 +101,32 @@ void add_states(Kernel& kernel, const Fold& f) {
   kernel.slots.push_back({"states", f.lanes == 4 ? wgsl::states_4 : f.lanes == 2 ? wgsl::states_2 : wgsl::states_1});
 }
 
-Status fold(Lowering& op, const Tensor& self, Lines& lines, const Fold& f, const Tile& tile) {
+Status fold(Lowering& op, const Tensor& self, Lines& lines, const Fold& f, const Variant& variant) {
   auto& params = lines.params;
-  params.parts = parts_of(params, tile.rows);
+  const auto& tile = variant.tile;
+  params.parts = variant.shader != nullptr ? 1 : parts_of(params, tile.rows);
   // Lines times parts is at most the number of lines, or of wanted states, and no part is shorter than sixteen
   // elements where there are several.
   const auto sixteenths = (Size(lines.count.most) * lines.width.most).div_up(16);
   const auto shared = sixteenths.fits(tile.rows) ? sixteenths.unchecked() : tile.rows;
   const auto always = Size(lines.count.most) * fewest_parts(lines.width.most, lines.folded);
   TRY(op.scratch(Size(std::max(always.unchecked(), shared)) * (4 * std::uint64_t{f.lanes})));
-  Kernel kernel = kernel_of(wgsl::fold, params, f, (Size(params.lines) * params.parts).unchecked(),
+  Kernel kernel = kernel_of(wgsl::fold, params, f, (Size(params.lines) * params.parts * tile.threads).unchecked(),
                             Size(params.lines) * params.width);
   kernel.bind.push_back(op.read("source", self));
+  if (variant.shader != nullptr) {
+    kernel.shader = *variant.shader;
+    kernel.workgroup = tile.threads;
+    kernel.whole_groups = true;
+    kernel.slots.push_back({"join", wgsl::join_by_subgroups});
+  }
   return op.dispatch(kernel);
 }
 
 Status fold(Lowering& op, const Tensor& self, Lines& lines, const Fold& f) {
-  return fold(op, self, lines, f, op.choose(kFold, {.rows = lines.count, .width = lines.width}).tile);
+  return fold(op, self, lines, f,
+              op.choose(kFold, Facts{.rows = lines.count, .width = lines.width}.trait(
+                                   kStraight, lines.params.inner == 1, op.varies({&self}))));
 }
 
 Status merge_parts(Lowering& op, wgsl::FoldParams& params, const Fold& f) {

@@ -37,8 +37,8 @@ constexpr Tile kForLanes{.rows = 65536, .threads = 1};
 extern const Choice kFold;
 
 /// Folds `self`: each part of each line gives a state in this node's working memory.
-Status fold(Lowering& op, const Tensor& self, Lines& lines, const Fold& f, const Tile& tile);
-/// With the tile that kFold gives.
+Status fold(Lowering& op, const Tensor& self, Lines& lines, const Fold& f, const Variant& variant);
+/// With the variant that kFold gives.
 Status fold(Lowering& op, const Tensor& self, Lines& lines, const Fold& f);
 
 /// Merges each line's states into its first. Wanted before they are read more than once.

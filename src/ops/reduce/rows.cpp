@@ -13,8 +13,9 @@ constexpr std::uint32_t kStates = 4;   // states are wanted afterwards
 // A thread goes round twice for four elements, or once for four and then once for each.
 constexpr When kByThread{.max_width = 2 * DeviceProfile::kMaxRounds, .traits = kQuads, .none_of = kStates};
 constexpr When kByGroup{.max_width = 8 * DeviceProfile::kMaxRounds, .traits = kQuads, .none_of = kStates};
+constexpr When kBySubgroups{.max_width = kByGroup.max_width, .traits = kQuads, .none_of = kStates, .subgroups = true};
 constexpr When kByLine{.max_width = DeviceProfile::kMaxRounds * 4 / 5, .traits = kSingles, .none_of = kStates};
-enum Form : std::uint8_t { cores, lanes, thread, vector, group, line };
+enum Form : std::uint8_t { cores, lanes, thread, vector, subgroups, group, line };
 
 // What no row is best for is taken by the first that is right: cores, or lanes.
 constexpr Variant kRowVariants[] = {
@@ -26,6 +27,8 @@ constexpr Variant kRowVariants[] = {
             "lines for all cores and vector lanes; in longer ones barriers do not show, and neighbouring loads do"),
     Variant("vector", kByGroup, {Adapters::cpu}, {}, &wgsl::rows_group,
             "barriers cost little between the threads that a CPU adapter runs as one vector"),
+    Variant("subgroups", kBySubgroups, {Adapters::gpu}, {}, &wgsl::rows_group,
+            "as group, whose lanes merge what they have with one barrier instead of one for each halving"),
     Variant("group", kByGroup, {Adapters::gpu}, {}, &wgsl::rows_group,
             "a workgroup takes a line, about four elements a thread"),
     Variant("line", kByLine, {.adapters = Adapters::cpu, .min_rows = 64}, {}, &wgsl::rows_line,
@@ -67,7 +70,7 @@ Status rows(Lowering& op, const RowsOp& rows, const Tensor& self, Lines& lines, 
 
   if (rows.terms != nullptr && !is_at_once) TRY(add(op, self, *rows.terms));
   if (is_split) {
-    TRY(fold(op, source, lines, rows.fold, variant.tile));
+    TRY(fold(op, source, lines, rows.fold, variant));
     TRY(merge_parts(op, lines.params, rows.fold));
   }
   Kernel kernel{.shader = is_split ? wgsl::rows_apply : *variant.shader,
@@ -92,7 +95,8 @@ Status rows(Lowering& op, const RowsOp& rows, const Tensor& self, Lines& lines, 
   if (rows.weight) kernel.bind.push_back(op.read("weight", *rows.weight));
   if (rows.bias) kernel.bind.push_back(op.read("bias", *rows.bias));
   if (is_split) add_states(kernel, rows.fold);
-  if (form == vector || form == group) {
+  if (variant.shader == &wgsl::rows_group) {
+    kernel.slots.push_back({"join", form == subgroups ? wgsl::join_by_subgroups : wgsl::join_by_halves});
     kernel.workgroup = group_size(op, form, lines.width.most);
     kernel.whole_groups = true;
     kernel.threads *= kernel.workgroup;
