@@ -42,7 +42,7 @@ class Tuner {
 
   Result<Tuned> run(std::uint64_t milliseconds, const Progress& progress) {
     const auto begin = Clock::now();
-    const auto found = find_cases(plan_);
+    const auto found = find_cases(plan_, is_asked_to_stop);
     tuned_.cases = found.cases.size();
     constexpr std::uint64_t kMostMs = 1000ULL * 60 * 60 * 24;
     const StopAfter limit(begin + std::chrono::milliseconds(std::min(milliseconds, kMostMs)));

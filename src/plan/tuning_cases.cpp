@@ -19,7 +19,8 @@ struct FreeSize {
 /// Plans calls of other sizes, to see which of them the program takes.
 class Trial {
  public:
-  explicit Trial(const std::shared_ptr<const Plan>& plan) : plan_(*plan), stepper_(plan) {
+  Trial(const std::shared_ptr<const Plan>& plan, IsStopWanted is_stop_wanted)
+      : plan_(*plan), stepper_(plan), is_stop_wanted_(is_stop_wanted) {
     for (const auto& input : plan_.layout().inputs) largest_.push_back(input.bound);
   }
 
@@ -53,11 +54,18 @@ class Trial {
   /// Whether the program takes a call of these sizes; then the stepper has it. An integer of the caller is mostly a
   /// position, so the middle of what is usual comes first.
   bool takes(const std::vector<FreeSize>& sizes, const std::vector<std::int64_t>& values) {
+    if (is_stopped()) return false;
     std::vector<Shape> shapes = largest_;
     for (std::size_t s = 0; s < sizes.size(); ++s) {
       for (const auto& [input, dim] : sizes[s].places) shapes[input][dim] = values[s];
     }
     return std::ranges::any_of(kIntegers, [&](std::int32_t integer) { return takes(shapes, integer); });
+  }
+
+  /// From then on, no call is planned.
+  bool is_stopped() {
+    is_stopped_ = is_stopped_ || (is_stop_wanted_ != nullptr && is_stop_wanted_());
+    return is_stopped_;
   }
 
   const Stepper& stepper() const { return stepper_; }
@@ -85,6 +93,8 @@ class Trial {
   std::vector<Shape> largest_;
   std::vector<std::vector<std::int32_t>> data_;
   std::int32_t integer_ = 0;
+  IsStopWanted is_stop_wanted_;
+  bool is_stopped_ = false;
 };
 
 /// Of all nodes in the call that a stepper has.
@@ -153,8 +163,8 @@ std::vector<std::vector<std::int64_t>> size_ladder(std::span<const std::int64_t>
   return ladder;
 }
 
-TuningCases find_cases(const std::shared_ptr<const Plan>& plan) {
-  Trial trial(plan);
+TuningCases find_cases(const std::shared_ptr<const Plan>& plan, IsStopWanted is_stop_wanted) {
+  Trial trial(plan, is_stop_wanted);
   const auto sizes = trial.free_sizes();
   std::vector<std::int64_t> bounds;
   bounds.reserve(sizes.size());

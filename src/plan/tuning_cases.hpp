@@ -36,7 +36,10 @@ struct TuningCases {
   std::vector<TuningCase> cases;
 };
 
-TuningCases find_cases(const std::shared_ptr<const Plan>& plan);
+/// Asked between the calls that are planned: true ends the search, with what was found until then.
+using IsStopWanted = bool (*)();
+
+TuningCases find_cases(const std::shared_ptr<const Plan>& plan, IsStopWanted is_stop_wanted = nullptr);
 
 /// Sizes of the dimensions that may be smaller, by how much they are all together: 1, 2, 4, 16, 64, … up to the
 /// largest. `bounds`: the most that each may be, the largest first.

@@ -78,6 +78,24 @@ TEST(Tuning, cases_are_the_choices_of_unlike_nodes_at_all_sizes) {
             (std::array<std::uint64_t, 6>{1, 2, 4, 16, 64, 100}));
 }
 
+TEST(Tuning, the_search_for_cases_can_be_stopped_at_any_time) {
+  static int asked = 0;
+  const Linears linears(3);
+  const auto plan = linears.plan();
+  EXPECT_TRUE(find_cases(plan, [] { return true; }).cases.empty());
+  find_cases(plan, [] { return ++asked < 0; });
+  const int all = asked;
+  ASSERT_GT(all, 6);
+  asked = 0;
+  // The last two sizes are left out, and it is not asked again.
+  static int enough = 0;
+  enough = all - 1;
+  const auto found = find_cases(plan, [] { return ++asked >= enough; });
+  EXPECT_EQ(found.calls.size(), 4U);
+  EXPECT_EQ(found.cases.size(), 4U);
+  EXPECT_EQ(asked, enough);
+}
+
 TEST(Tuning, what_plans_select_comes_first_whatever_says_so) {
   const Linears linears(1, 1);
   const auto found = find_cases(linears.plan({.variants = {{"product", "flat"}}}));
