@@ -4,17 +4,17 @@
 namespace nibble::test {
 namespace {
 
-constexpr std::int64_t kLength = 50;
+constexpr std::int64_t kReadLength = 50;
 
-LoadOptions staged() { return {{.staged_outputs = true}}; }
+LoadOptions with_staged_outputs() { return {{.staged_outputs = true}}; }
 
 /// x and 1 -> the sum of all x so far (state), x itself, x + 1, x + 1 again, and a constant.
-BlobBuilder all_kinds() {
+BlobBuilder outputs_of_all_kinds() {
   BlobBuilder b;
-  const int x = b.tensor(DType::f32, {kLength});
-  const int sum = b.constant(DType::f32, {kLength}, std::vector<float>(kLength), {.mem_obj = 0});
-  const int fixed = b.constant(DType::f32, {kLength}, std::vector<float>(kLength, 7));
-  const int next = b.tensor(DType::f32, {kLength});
+  const int x = b.tensor(DType::f32, {kReadLength});
+  const int sum = b.constant(DType::f32, {kReadLength}, std::vector<float>(kReadLength), {.mem_obj = 0});
+  const int fixed = b.constant(DType::f32, {kReadLength}, std::vector<float>(kReadLength, 7));
+  const int next = b.tensor(DType::f32, {kReadLength});
   b.op("aten.add.Tensor", {sum, x, b.integer(1), sum});
   b.op("aten.add.Tensor", {x, b.constant(DType::f32, {1}, std::vector<float>(1, 1)), b.integer(1), next});
   b.inputs({x});
@@ -28,12 +28,12 @@ class ReadsTest : public LoadedTest {
 };
 
 TEST_F(ReadsTest, outputs_of_all_kinds_are_right_mapped_and_staged) {
-  for (const auto& options : {LoadOptions{}, staged()}) {
-    Session& s = session(all_kinds(), options);
-    std::vector<std::vector<float>> got(5, std::vector<float>(kLength));
+  for (const auto& options : {LoadOptions{}, with_staged_outputs()}) {
+    Session& s = session(outputs_of_all_kinds(), options);
+    std::vector<std::vector<float>> got(5, std::vector<float>(kReadLength));
     for (int i = 1; i <= 3; ++i) {
-      const std::vector<float> x(kLength, static_cast<float>(i));
-      const HostTensor input = tensor(DType::f32, {kLength}, x);
+      const std::vector<float> x(kReadLength, static_cast<float>(i));
+      const HostTensor input = tensor(DType::f32, {kReadLength}, x);
       ASSERT_TRUE(succeeds(s.set_inputs({&input, 1})));
       std::vector<HostOutput> outputs;
       for (auto& one : got) outputs.push_back({DType::f32, one.data(), one.size() * 4});
@@ -53,16 +53,18 @@ TEST_F(ReadsTest, outputs_of_all_kinds_are_right_mapped_and_staged) {
 }
 
 TEST_F(ReadsTest, only_what_cannot_be_mapped_has_room_in_the_staging_buffer) {
-  const auto bytes = [](std::uint64_t outputs) { return outputs * 208; };  // kLength floats, to a multiple of 16 bytes
-  session(all_kinds());
+  const auto bytes = [](std::uint64_t outputs) {
+    return outputs * 208;
+  };  // kReadLength floats, to a multiple of 16 bytes
+  session(outputs_of_all_kinds());
   const bool can_map = Internals::of(device)->gpu->profile().mapped_storage;
   EXPECT_EQ(layout().staging_bytes, can_map ? bytes(1) : bytes(5) + kFaultWords * 4);
-  session(all_kinds(), staged());
+  session(outputs_of_all_kinds(), with_staged_outputs());
   EXPECT_EQ(layout().staging_bytes, bytes(5) + kFaultWords * 4);
 }
 
 TEST_F(ReadsTest, a_fault_is_read_and_the_next_call_is_right_mapped_and_staged) {
-  for (const auto& options : {LoadOptions{}, staged()}) {
+  for (const auto& options : {LoadOptions{}, with_staged_outputs()}) {
     BlobBuilder b;
     const int ids = b.tensor(DType::i32, {2, 3});
     const int next = b.tensor(DType::i32, {2, 3});
@@ -81,12 +83,12 @@ TEST_F(ReadsTest, a_fault_is_read_and_the_next_call_is_right_mapped_and_staged) 
 }
 
 TEST_F(ReadsTest, sessions_that_share_a_model_map_their_own_buffers) {
-  session(all_kinds());
+  session(outputs_of_all_kinds());
   auto other = loaded->model.session();
   ASSERT_TRUE(succeeds(other));
-  const std::vector<float> x(kLength, 2);
-  const HostTensor input = tensor(DType::f32, {kLength}, x);
-  std::vector<float> sum(kLength);
+  const std::vector<float> x(kReadLength, 2);
+  const HostTensor input = tensor(DType::f32, {kReadLength}, x);
+  std::vector<float> sum(kReadLength);
   std::vector<HostOutput> outputs(5);
   outputs[0] = {DType::f32, sum.data(), sum.size() * 4};
   for (Session* s : {&loaded->session, &*other}) {
@@ -94,9 +96,9 @@ TEST_F(ReadsTest, sessions_that_share_a_model_map_their_own_buffers) {
     ASSERT_TRUE(succeeds(s->submit(outputs)));
   }
   for (Session* s : {&loaded->session, &*other}) {
-    sum.assign(kLength, 0);
+    sum.assign(kReadLength, 0);
     ASSERT_TRUE(succeeds(s->wait()));
-    EXPECT_EQ(sum, std::vector<float>(kLength, 2));
+    EXPECT_EQ(sum, std::vector<float>(kReadLength, 2));
   }
 }
 
