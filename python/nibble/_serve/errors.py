@@ -39,11 +39,14 @@ def from_nibble(error: NibbleError, param: str | None = None) -> ApiError:
     """What the library says about a request or about itself."""
     if error.code in OF_THE_REQUEST:
         return ApiError(400, str(error), param=param)
-    if error.code == "device_lost":
-        return ApiError(503, f"{error}; it is being opened again", code="device_lost", retry_after=1)
     if error.code == "out_of_memory":
         return ApiError(503, str(error), code="out_of_memory", retry_after=1)
     return ApiError(500, str(error), code=error.code)
+
+
+def device_failed(error: NibbleError) -> ApiError:
+    """What ended a request whose device has failed, whatever the failure is called."""
+    return ApiError(503, f"{error}; the device is being opened again", code="device_lost", retry_after=1)
 
 
 def is_panic(error: BaseException) -> bool:

@@ -53,6 +53,7 @@ class Server:
         self.scheduler = Scheduler(
             queue=settings.queue,
             reopen=self.serving.reopen,
+            has_failed=lambda: self.serving.device.has_failed,
             say=self.log.say,
         )
         self.metrics = Metrics()
