@@ -108,7 +108,7 @@ CHATS = [
     (tool(name="a", parameters={"type": "array"}), "tools[0].function.parameters", "the JSON schema of an object"),
     (tool(name="a", parameters={"properties": 3}), WANTS, f"{WANTS} cannot be used: properties must be an object"),
     (tool(name="a", parameters={"properties": {"x": {"pattern": "["}}}), WANTS, f"{WANTS} cannot be used: the pattern"),
-    (tool(name="a", parameters={"$ref": "#"}), WANTS, f"{WANTS} cannot be used: no text can fit it"),
+    (tool(name="a", parameters={"$ref": "#"}), WANTS, f"{WANTS} cannot be used: a $ref that comes"),
     (tool(name="a", parameters={"required": ["x"] * 5000}), "tools", "tools has 5002 values in its schemas, but there"),
     (tool(name="a", parameterz={}), "tools[0].function.parameterz", "parameterz is no parameter that is known here"),
     (chat(tools=[{**OTHER, "x": 1}]), "tools[0].x", "tools[0].x is no parameter that is known here"),
