@@ -98,6 +98,9 @@ NIBBLE_EXPORT bool nibble_check_node(const char* node) NIBBLE_NOEXCEPT;
 /* `selector`: an index, a kind, a part of a name, or null for $NIBBLE_DEVICE or the best; `engine` as above. */
 NIBBLE_EXPORT nibble_device* nibble_device_open(const char* selector, const char* engine) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT const char* nibble_device_json(nibble_device* device) NIBBLE_NOEXCEPT;
+/// Whether the device was lost, or an operation failed outside any call: every later call fails, and the device must be
+/// opened again.
+NIBBLE_EXPORT bool nibble_device_has_failed(nibble_device* device) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT uint64_t nibble_device_live_objects(nibble_device* device) NIBBLE_NOEXCEPT;
 /* How many pipelines the device has compiled so far. Calls never compile. */
 NIBBLE_EXPORT uint64_t nibble_device_compiled_pipelines(nibble_device* device) NIBBLE_NOEXCEPT;

@@ -42,8 +42,6 @@ ERROR_CODES = (
 )
 # What was asked for cannot be; all else is as it was.
 OF_THE_REQUEST = ("invalid_argument", "out_of_range", "unsupported")
-# A device keeps its first failure, and gives it to every later call: it must be opened again.
-DEVICE_FAILED = ("device_lost", "gpu")
 
 
 class NibbleError(RuntimeError):
@@ -96,6 +94,7 @@ _FUNCTIONS = {
     "nibble_check_node": (c_bool, [c_char_p]),
     "nibble_device_open": (c_void_p, [c_char_p, c_char_p]),
     "nibble_device_json": (c_char_p, [c_void_p]),
+    "nibble_device_has_failed": (c_bool, [c_void_p]),
     "nibble_device_live_objects": (c_uint64, [c_void_p]),
     "nibble_device_compiled_pipelines": (c_uint64, [c_void_p]),
     "nibble_device_start_trace": (c_bool, [c_void_p]),

@@ -123,6 +123,12 @@ class Device(_Closable):
         return self.info.name
 
     @property
+    def has_failed(self) -> bool:
+        """Whether it was lost, or failed outside any call: it keeps that failure, and must be opened again."""
+        with self._handle.use() as device:
+            return lib.nibble_device_has_failed(device)
+
+    @property
     def live_objects(self) -> int:
         """How many GPU objects this process holds, without the device's cached pipelines. For leak checks."""
         with self._handle.use() as device:

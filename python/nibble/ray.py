@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ._native import DEVICE_FAILED, OF_THE_REQUEST, NibbleError
+from ._native import OF_THE_REQUEST, NibbleError
 from ._program import Device, DeviceInfo, _Closable, devices
 from ._rows import Batch, Columns, Row, plain, take_batch
 from ._text.settings import SETTINGS, WHOLE_NUMBERS, refusal, text
@@ -57,8 +57,8 @@ class _OnDevice(_Closable):
         taken = take_batch(batch, [names[name] for name in self._READS], [names[name] for name in self._WRITES])
         try:
             made = self._make(taken)
-        except NibbleError as error:
-            if error.code not in DEVICE_FAILED:
+        except NibbleError:
+            if not self._model.device.has_failed:
                 raise
             self.close()
             self._model = self._open()

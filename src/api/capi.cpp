@@ -82,6 +82,10 @@ const char* nibble_device_json(nibble_device* device) noexcept {
   return entry([&]() -> const char* { return is_there(device, "device") ? device->json.c_str() : nullptr; });
 }
 
+bool nibble_device_has_failed(nibble_device* device) noexcept {
+  return entry([&]() -> bool { return is_there(device, "device") && device->device.lost().has_value(); });
+}
+
 uint64_t nibble_device_live_objects(nibble_device* device) noexcept {
   return entry([&]() -> uint64_t { return is_there(device, "device") ? device->device.live_objects() : 0; });
 }

@@ -153,8 +153,8 @@ def test_the_context_is_filled_to_its_end(model):
         ([{"role": "user"}, 3], {}, r"messages\[1\]"),
         ([{"content": "x"}], {}, "needs a role"),
         ([1], {"json_schema": "{"}, "no JSON"),
-        ([1], {"json_schema": {"type": 3}}, "grammar"),
-        ([1], {"regex": "("}, "grammar"),
+        ([1], {"json_schema": {"type": 3}}, "json_schema cannot be used: type must be"),
+        ([1], {"regex": "("}, "regex cannot be used: the pattern"),
         ([1], {"regex": "a", "json_object": True}, "only one of json_object and regex"),
     ],
 )

@@ -116,7 +116,11 @@ def test_json_has_text_tokens_usage_and_figures(folder):
         (["FOLDER", "hello", "--top-p", 3], 1, "top_p is 3"),
         (["FOLDER", "hello", "--max-tokens", 0], 1, "max_tokens is 0, but it must be at least 1"),
         (["FOLDER", "hello", "--json-schema", "missing.json"], 1, "'missing.json' cannot be read"),
-        (["FOLDER", "hello", "--regex", "("], 1, "the grammar cannot be used"),
+        (
+            ["FOLDER", "hello", "--regex", "("],
+            1,
+            "regex cannot be used: the pattern '(' cannot be read: unclosed group",
+        ),
         (["FOLDER", "x " * 400], 1, "tokens, but the context holds 256"),
         (["FOLDER", "hello", "--device", "no such"], 1, "no such"),
         (["FOLDER", "hello", "--temperature", "warm"], 2, "invalid float value"),

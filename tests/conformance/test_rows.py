@@ -341,9 +341,14 @@ class TestDevices:
             if kind == "embed"
             else (nibble.ray.Generator(model), (NativeGenerator, "next"))
         )
-        with made:
+        with made, pytest.MonkeyPatch.context() as failed:
             batch = {made._READS[0]: ["one", None, "two"]}
             wanted, old = made(batch), made._model.device
+            monkeypatch.setattr(*place, fail)
+            with pytest.raises(nibble.NibbleError, match="only a test"):
+                made(batch)
+            assert made._model.device is old  # which has not failed
+            failed.setattr(nibble.Device, "has_failed", True)
             monkeypatch.setattr(*place, fail_once)
             got = made(batch)
             assert made._model.device is not old

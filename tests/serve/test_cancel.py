@@ -6,6 +6,7 @@ import pytest
 
 from nibble._serve.errors import ApiError
 from nibble._serve.served import ServedText
+from nibble._serve.unread import Unread, Waiting
 from support.served_model import endless
 from support.serving import Running, Wire, wait_for
 
@@ -88,3 +89,62 @@ def test_readers_that_do_not_read_stop_nobody(folder):
             deltas = [json.loads(line[line.index("{") :]) for line in body.splitlines() if '"delta"' in line]
             assert "".join(one["choices"][0]["delta"].get("content", "") for one in deltas) == wanted
             assert "data: [DONE]" in body
+
+
+def test_answers_that_nobody_reads_are_bounded_together(folder):
+    heavy = endless(n=1, max_tokens=150, stream=True, logprobs=True, top_logprobs=20)
+    # Each of them alone has room: 150 tokens with 21 log-probabilities take about a megabyte.
+    with Running([ServedText("tiny", str(folder), 2)], send_buffer=4096, limits={"unread_bytes": 2 << 20}) as running:
+        wires = [Wire(running, CHAT, heavy, receive_buffer=4096) for _ in range(6)]
+        scheduler = running.server.scheduler
+        wait_for(lambda: len([line for line in wires if b"200 OK" in line.seen or line.read_some()]) == len(wires))
+        wait_for(lambda: scheduler.running == scheduler.waiting == 0)
+        assert running.post(CHAT, SHORT).status == 200
+        bodies = [wire.read_all().decode() for wire in wires]
+        given_up = [body for body in bodies if '"code":"slow_reader"' in body]
+        assert 0 < len(given_up) < len(wires)
+        for body in bodies:
+            last = [line for line in body.splitlines() if line.startswith("data: ")][-1]
+            if body not in given_up:
+                assert last == "data: [DONE]"
+                continue
+            error = json.loads(last.removeprefix("data: "))["error"]
+            assert "the answers that wait to be read take more than 2097152 bytes; this one" in error["message"]
+        assert running.server.unread.bytes == 0
+
+
+def test_who_has_read_nothing_for_longest_loses_its_answer_and_who_reads_does_not(monkeypatch):
+    now, lost = 0.0, []
+    monkeypatch.setattr("nibble._serve.unread.time.monotonic", lambda: now)
+    unread = Unread(100)
+    slow, steady, new = (
+        Waiting(unread, lambda why, name=name: lost.append((name, why))) for name in ("slow", "steady", "new")
+    )
+    slow.add(40)
+    steady.add(50)
+    now = 9.0
+    steady.take(10)
+    now = 10.0
+    new.add(30)
+    ((name, why),) = lost
+    assert (name, why.status, why.code) == ("slow", 503, "slow_reader")
+    assert unread.bytes == 70
+    for one in (slow, steady, new):
+        one.end()
+    assert unread.bytes == 0
+
+
+def test_a_whole_answer_that_is_not_read_is_cut_where_there_is_no_room(folder):
+    heavy = endless(n=4, max_tokens=150, logprobs=True, top_logprobs=20)
+    with Running([ServedText("tiny", str(folder), 2)], send_buffer=4096) as running:
+        first = Wire(running, CHAT, heavy, receive_buffer=4096)
+        first.read_until(b"200 OK")
+        whole = Wire(running, CHAT, heavy)
+        body = whole.read_all().split(b"\r\n\r\n", 1)[1]
+        assert json.loads(body)["usage"]["completion_tokens"] == 600
+        running.server.unread._most = len(body) * 3 // 2
+        second = Wire(running, CHAT, heavy, receive_buffer=4096)
+        second.read_until(b"200 OK")
+        wait_for(lambda: any("slowest" in line.get("error", "") for line in running.logs))
+        assert len(first.read_all()) < len(body)
+        assert json.loads(second.read_all().split(b"\r\n\r\n", 1)[1])["usage"]["completion_tokens"] == 600

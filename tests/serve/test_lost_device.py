@@ -29,6 +29,7 @@ def test_requests_in_flight_have_an_error_and_later_ones_work(folder, monkeypatc
 
         def lose(self, allowed):
             monkeypatch.undo()
+            monkeypatch.setattr(nibble.Device, "has_failed", property(lambda device: device is old))
             raise nibble.NibbleError("the device is lost: it was only a test", "device_lost")
 
         monkeypatch.setattr(Generator, "next", lose)
@@ -54,6 +55,7 @@ def test_a_device_that_cannot_be_opened_is_tried_again_with_the_next_request(fol
 
         with monkeypatch.context() as patch:
             patch.setattr(Generator, "next", fail)
+            patch.setattr(nibble.Device, "has_failed", True)
             patch.setattr("nibble._serve.served.Device", fail)
             for _ in range(2):
                 assert running.post(CHAT, SHORT).json["error"]["code"] == "device_lost"

@@ -28,6 +28,7 @@ def tool(**function) -> dict:
     return chat(tools=[{"type": "function", "function": function}])
 
 
+FORMAT, WANTS = "response_format.json_schema.schema", "tools[0].function.parameters"
 CHATS = [
     # body, parameter, sentence
     (b"{", None, "the body is no JSON: "),
@@ -88,7 +89,15 @@ CHATS = [
     (chat(response_format="json"), "response_format", 'response_format must be an object, but it is "json"'),
     (chat(response_format={"type": "xml"}), "response_format.type", "but it must be text or json_object or"),
     (chat(response_format={"type": "json_schema"}), "response_format.json_schema", "json_schema is missing"),
-    (chat(response_format=SCHEMA), "response_format", "the grammar cannot be used: "),
+    (chat(response_format=SCHEMA), FORMAT, f"{FORMAT} cannot be used: "),
+    (shaped({"type": "banana"}), FORMAT, f"{FORMAT} cannot be used: the type 'banana' is none of JSON's"),
+    (shaped({"properties": 5}), FORMAT, f"{FORMAT} cannot be used: properties must be an object"),
+    (shaped({"not": {}}), FORMAT, f'{FORMAT} cannot be used: what "not" asks for cannot be kept here'),
+    (shaped({"pattern": "(a"}), FORMAT, f"{FORMAT} cannot be used: the pattern '(a' cannot be read: unclosed group"),
+    (shaped({"$ref": "#"}), FORMAT, f"{FORMAT} cannot be used: no text can fit it"),
+    (shaped({"$ref": "#/no"}), FORMAT, f"{FORMAT} cannot be used: it has no '/no', to which a $ref points"),
+    (shaped({"type": "integer", "minimum": "a"}), FORMAT, 'cannot be used: minimum must be a number, but it is "a"'),
+    (shaped({"type": "array", "minItems": 5, "maxItems": 2}), FORMAT, "no text can fit it: minItems (5) is greater"),
     (shaped({"enum": ["x"] * 5000}), "response_format", "response_format has 5001 values in its schemas, but"),
     (shaped({"const": "x" * 4097}), "response_format", "response_format has a text of 4097 letters in a"),
     (shaped({"x": [{"pattern": "x" * 1001}]}), "response_format", "response_format has a pattern of 1001 letters in a"),
@@ -97,7 +106,9 @@ CHATS = [
     (tool(), "tools[0].function.name", "tools[0].function.name is missing"),
     (tool(name="a b"), "tools[0].function.name", 'tools[0].function.name is "a b"'),
     (tool(name="a", parameters={"type": "array"}), "tools[0].function.parameters", "the JSON schema of an object"),
-    (tool(name="a", parameters={"properties": 3}), "tools", "the grammar cannot be used: "),
+    (tool(name="a", parameters={"properties": 3}), WANTS, f"{WANTS} cannot be used: properties must be an object"),
+    (tool(name="a", parameters={"properties": {"x": {"pattern": "["}}}), WANTS, f"{WANTS} cannot be used: the pattern"),
+    (tool(name="a", parameters={"$ref": "#"}), WANTS, f"{WANTS} cannot be used: a $ref that comes"),
     (tool(name="a", parameters={"required": ["x"] * 5000}), "tools", "tools has 5002 values in its schemas, but there"),
     (tool(name="a", parameterz={}), "tools[0].function.parameterz", "parameterz is no parameter that is known here"),
     (chat(tools=[{**OTHER, "x": 1}]), "tools[0].x", "tools[0].x is no parameter that is known here"),
@@ -143,7 +154,8 @@ def test_a_malformed_request_has_its_status_and_its_sentence(served, path, body,
     assert answer.status == (404 if error["code"] == "model_not_found" else 400)
     assert sentence in error["message"]
     assert set(error) == {"message", "type", "param", "code"}
-    assert "\n" not in error["message"]
+    # No state of a library, no lines of a grammar that nobody has written.
+    assert not {"\n", "<", ">", "|", "^"} & set(error["message"])
     assert len(error["message"]) < 500
 
 

@@ -68,8 +68,8 @@ def place():
 def make():
     made = []
 
-    def make(queue=8, reopen=lambda: None):
-        made.append(Scheduler(queue=queue, reopen=reopen, say=lambda *_, **__: None))
+    def make(queue=8, reopen=lambda: None, has_failed=lambda: False):
+        made.append(Scheduler(queue=queue, reopen=reopen, has_failed=has_failed, say=lambda *_, **__: None))
         made[-1].start()
         return made[-1]
 
@@ -157,17 +157,27 @@ def test_a_request_that_fails_fails_alone(make, place):
     assert right.error is None
 
 
-def test_after_a_lost_device_those_that_ran_have_an_error_and_those_that_waited_an_answer(make, place):
+@pytest.mark.parametrize("code", ["device_lost", "gpu", "out_of_memory"])
+def test_after_a_lost_device_those_that_ran_have_an_error_and_those_that_waited_an_answer(make, place, code):
     reopened = []
-    scheduler = make(reopen=lambda: reopened.append(1))
+    scheduler = make(reopen=lambda: reopened.append(1), has_failed=lambda: not reopened)
     gate = threading.Event()
-    lost = Counting(place, 3, [], fails=nibble.NibbleError("the device is lost", "device_lost"), gate=gate)
+    lost = Counting(place, 3, [], fails=nibble.NibbleError("the device is lost", code), gate=gate)
     beside, later = Counting(place, 3, [], gate=gate), Counting(place, 3, [])
     submit(scheduler, lost, beside, later)
     gate.set()
     assert (lost.error.status, beside.error.status, later.error) == (503, 503, None)
     assert (lost.error.code, beside.left_sound) == ("device_lost", False)
     assert (reopened, scheduler.reopened, scheduler.lost) == ([1], 1, None)
+
+
+@pytest.mark.parametrize("code", ["device_lost", "gpu"])
+def test_a_device_that_has_not_failed_is_not_opened_again_whatever_an_error_is_called(make, place, code):
+    scheduler = make()
+    failing, beside = Counting(place, 1, [], fails=nibble.NibbleError("it was a call's", code)), Counting(place, 3, [])
+    submit(scheduler, failing, beside)
+    assert (failing.error.status, failing.error.code, beside.error) == (500, code, None)
+    assert (scheduler.lost, scheduler.reopened) == (None, 0)
 
 
 @pytest.mark.parametrize("failure", [nibble.NibbleError("no adapter", "gpu"), ValueError("no adapter")], ids=repr)
@@ -178,7 +188,7 @@ def test_a_device_that_does_not_open_again_is_tried_with_the_next_request(make, 
         if failures:
             raise failures.pop()
 
-    scheduler, narrow = make(reopen=reopen), Place(1)
+    scheduler, narrow = make(reopen=reopen, has_failed=lambda: True), Place(1)
     lost = Counting(narrow, 1, [], fails=nibble.NibbleError("it is lost", "device_lost"), gate=gate)
     second, third = Counting(narrow, 1, []), Counting(narrow, 1, [])
     submit(scheduler, lost, second)

@@ -35,7 +35,7 @@ def is_taken(grammar: str, served, *texts: str) -> bool:
     from nibble._text.constraint import Constraint, grammar_of
 
     model = served.text().model
-    constraint = Constraint(model.vocabulary(), grammar_of(grammar=grammar))
+    constraint = Constraint(model.vocabulary(), *grammar_of(grammar=grammar))
     for token in [token for text in texts for token in model.tokenizer.encode(text)]:
         if not constraint.allowed()[token // 32] >> (token % 32) & 1:
             return False

@@ -48,7 +48,7 @@ class Chat:
                 self._command(line) if line.startswith("/") else self._turn(line)
             except NibbleError as error:
                 complain(str(error), FAILED)
-                if error.code == "device_lost":
+                if self._model.device.has_failed:
                     return FAILED
             except KeyboardInterrupt:  # before the answer began, or when it had ended
                 print(file=sys.stderr)

@@ -46,6 +46,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--max-tokens", type=count, metavar="N", help="longest answer; default: what the context has room for")
     add("--max-choices", type=count, default=16, metavar="N", help="answers of one request; default: 16")
     add("--max-body", type=count, default=4, metavar="MIB", help="largest body of a request; default: 4")
+    add("--max-unread", type=count, default=256, metavar="MIB",
+        help="answers that wait to be read, over it the slowest reader loses its own; default: 256")  # fmt: skip
     add("--timeout", type=count, default=600, metavar="S", help="seconds for a request, waiting included; default: 600")
     add("--drain", type=count, default=30, metavar="S",
         help="seconds that requests may go on when the server ends; default: 30")  # fmt: skip
@@ -78,6 +80,7 @@ def _serve(args: argparse.Namespace) -> int:
         requests=args.max_requests,
         connections=args.max_connections,
         choices=args.max_choices,
+        unread_bytes=args.max_unread << 20,
     )
     settings = Settings(
         host=args.host,

@@ -1,7 +1,6 @@
 """The server's paths."""
 
 import asyncio
-import base64
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from importlib import resources
@@ -21,7 +20,8 @@ from .chat_request import chat_request
 from .completion_answer import CompletionAnswer
 from .completion_request import completion_request
 from .context import Context
-from .embedding_request import embedding_request
+from .embedding_answer import embedding_answer
+from .embedding_request import EmbeddingRequest, embedding_request
 from .errors import ApiError, wrong
 from .events import Done, Encoded, Event, Failed
 from .exchange import Exchange, Job, Make
@@ -29,7 +29,7 @@ from .fields import shown
 from .guard import Guard, error_response
 from .json_text import as_json, as_long_json
 from .served import Served
-from .stream import EventStream
+from .stream import EventStream, WholeAnswer
 from .work import EmbeddingWork, TextWork
 
 Post = Callable[[Event], None]
@@ -104,7 +104,7 @@ def _text(make: Make) -> Callable:
                         raise event.error
                     if isinstance(event, Done):
                         body = await as_long_json(exchange.job.answer.body())
-                        return Response(body, media_type="application/json")
+                        return WholeAnswer(body, request.app.state.context.unread)
                     exchange.job.answer.take(event)
                 events = await exchange.events()
         finally:
@@ -139,24 +139,21 @@ async def _embeddings(request: Request) -> Response:
                 if isinstance(event, Failed):
                     raise event.error
                 if isinstance(event, Done):
-                    return await _vectors(request, **asked)
+                    return await _vectors(request, exchange, **asked)
                 if isinstance(event, Encoded):
                     asked["vectors"][event.rows] = event.vectors
     finally:
         exchange.close()
 
 
-async def _vectors(request: Request, wanted: Any, tokens: int, vectors: np.ndarray) -> Response:
-    def written(vector: np.ndarray) -> str | list[float]:
-        return base64.b64encode(vector.astype("<f4").tobytes()).decode() if wanted.is_base64 else vector.tolist()
-
-    data = [{"object": "embedding", "index": n, "embedding": written(one)} for n, one in enumerate(vectors)]
-    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+async def _vectors(
+    request: Request, exchange: Exchange, wanted: EmbeddingRequest, tokens: int, vectors: np.ndarray
+) -> Response:
     context = request.app.state.context
     context.metrics.tokens[wanted.model, "prompt"] += tokens
     request.scope["nibble"]["prompt_tokens"] = tokens
-    body = await as_long_json({"object": "list", "data": data, "model": wanted.model, "usage": usage})
-    return Response(body, media_type="application/json")
+    body = await exchange.in_thread(embedding_answer, wanted, tokens, vectors)
+    return WholeAnswer(body, context.unread)
 
 
 def _described(model: Served) -> dict:

@@ -8,6 +8,7 @@ from .logs import Log
 from .metrics import Metrics
 from .scheduler import Scheduler
 from .served import Serving
+from .unread import Unread
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,7 @@ class Limits:
     seconds: float = 600  # of a request, with the time that it waits
     requests: int = 512  # that are read, run, wait or are being sent
     connections: int = 1024
+    unread_bytes: int = 256 << 20  # of answers that wait to be read, all together
     choices: int = 16  # answers of one request
 
 
@@ -28,5 +30,6 @@ class Context:
     metrics: Metrics
     limits: Limits
     bodies: Bodies
+    unread: Unread
     threads: Executor  # that check requests and make tokens of texts
     logs_prompts: bool = False

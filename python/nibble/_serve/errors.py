@@ -1,6 +1,7 @@
 """What a client is told when a request fails: a status and one sentence, in the form that OpenAI's clients read."""
 
 from .._native import OF_THE_REQUEST, NibbleError
+from .._text.grammar_error import GrammarError
 
 _TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error", 404: "not_found_error"}
 
@@ -38,12 +39,15 @@ def wrong(param: str, message: str, code: str | None = None) -> ApiError:
 def from_nibble(error: NibbleError, param: str | None = None) -> ApiError:
     """What the library says about a request or about itself."""
     if error.code in OF_THE_REQUEST:
-        return ApiError(400, str(error), param=param)
-    if error.code == "device_lost":
-        return ApiError(503, f"{error}; it is being opened again", code="device_lost", retry_after=1)
+        return ApiError(400, str(error), param=error.field if isinstance(error, GrammarError) else param)
     if error.code == "out_of_memory":
         return ApiError(503, str(error), code="out_of_memory", retry_after=1)
     return ApiError(500, str(error), code=error.code)
+
+
+def device_failed(error: NibbleError) -> ApiError:
+    """What ended a request whose device has failed, whatever the failure is called."""
+    return ApiError(503, f"{error}; the device is being opened again", code="device_lost", retry_after=1)
 
 
 def is_panic(error: BaseException) -> bool:

@@ -36,7 +36,7 @@ class Exchange:
     def __init__(self, context: Context, request: Request):
         self._context, self._request = context, request
         self._loop = asyncio.get_running_loop()
-        self._mailbox = Mailbox(self._loop)
+        self._mailbox = Mailbox(self._loop, context.unread, self._cancel)
         self._watch: asyncio.Task | None = None
         self._alarm: asyncio.TimerHandle | None = None
         self._has_ended = False
@@ -47,10 +47,10 @@ class Exchange:
         """Reads, checks and submits. The model has a place for it, or it is refused before it costs much."""
         context = self._context
         async with context.bodies.read(self._request) as body:
-            model, make_job = await self._in_thread(self._parse, make, body)
+            model, make_job = await self.in_thread(self._parse, make, body)
             ticket = context.scheduler.admit(model)
             try:
-                self.job = await self._in_thread(make_job)
+                self.job = await self.in_thread(make_job)
                 context.scheduler.submit(self.job.work, ticket)
             except BaseException:
                 ticket.give_back()
@@ -66,7 +66,7 @@ class Exchange:
             self._request.scope["nibble"]["request"] = parsed
         return make(self._context, parsed, self._mailbox.post)
 
-    async def _in_thread(self, function: Callable, *arguments: Any) -> Any:
+    async def in_thread(self, function: Callable, *arguments: Any) -> Any:
         return await self._loop.run_in_executor(self._context.threads, _told, function, *arguments)
 
     async def events(self) -> list[Event]:
@@ -91,6 +91,7 @@ class Exchange:
             self._watch.cancel()
         if self._alarm:
             self._alarm.cancel()
+        self._mailbox.close()
         if self.job is None:
             return
         if not self._has_ended:

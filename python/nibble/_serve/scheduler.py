@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from .._native import DEVICE_FAILED, OF_THE_REQUEST, NibbleError
-from .errors import ApiError, from_nibble
+from .._native import OF_THE_REQUEST, NibbleError
+from .errors import ApiError, device_failed, from_nibble
 from .work import Work
 
 # What leaves a session as it was.
@@ -44,10 +44,12 @@ class _Load:
 
 class Scheduler:
     """queue: how many requests may wait at each place, besides those that run there. reopen: opens the device and all
-    models again, after it was lost."""
+    models again, after it was lost. has_failed: whether it was."""
 
-    def __init__(self, *, queue: int, reopen: Callable[[], None], say: Callable[..., None]):
-        self._queue, self._reopen, self._say = queue, reopen, say
+    def __init__(
+        self, *, queue: int, reopen: Callable[[], None], has_failed: Callable[[], bool], say: Callable[..., None]
+    ):
+        self._queue, self._reopen, self._has_failed, self._say = queue, reopen, has_failed, say
         self._changed = threading.Condition()
         self._loads: defaultdict[object, _Load] = defaultdict(_Load)
         self._waiting: deque[tuple[Work, Ticket]] = deque()
@@ -202,9 +204,10 @@ class Scheduler:
         try:
             yield
         except NibbleError as error:
-            if error.code in DEVICE_FAILED:
+            if self._has_failed():
                 self._lost = error
-            self._end(work, ticket, from_nibble(error), is_sound=error.code in _SOUND)
+            told = device_failed(error) if self._lost else from_nibble(error)
+            self._end(work, ticket, told, is_sound=error.code in _SOUND)
         except BaseException as error:  # whatever it is, others go on
             self._say("error", event="step", error=f"{type(error).__name__}: {error}")
             self._end(work, ticket, ApiError(500, "the server failed", code="internal"), is_sound=False)
@@ -214,7 +217,7 @@ class Scheduler:
         try:
             work.leave(is_sound)
         except BaseException as failure:  # the work has ended all the same
-            if isinstance(failure, NibbleError) and failure.code in DEVICE_FAILED:
+            if isinstance(failure, NibbleError) and self._has_failed():
                 self._lost = failure
             self._say("error", event="leave", error=f"{type(failure).__name__}: {failure}")
         if work.steps_at_cancel is not None:
@@ -232,7 +235,7 @@ class Scheduler:
         error = self._lost
         self._say("error", event="device_lost", error=str(error))
         for work, ticket in tuple(self._running):
-            self._end(work, ticket, from_nibble(error), is_sound=False)
+            self._end(work, ticket, device_failed(error), is_sound=False)
         try:
             self._reopen()
             self._lost = None

@@ -11,7 +11,9 @@ from .._encode.models import KNOWN
 from .._encoder import Encoder, plan_batches
 from .._native import NibbleError
 from .._program import Device
+from .._text.constraint import Constraint, grammar_of
 from .._text.generation import Prepared
+from .._text.grammar_error import GrammarError
 from .._text.language_model import LanguageModel, TextSession
 from .chat_prompt import chat_prompt
 from .chat_request import ChatRequest
@@ -24,6 +26,7 @@ from .tool_style import style_of
 from .tool_text import ToolText
 
 _ANY_OBJECT = {"type": "object"}
+_FORMAT = "response_format.json_schema.schema"
 # That a token stands for at most, on average: of a text with more it need not be known how many tokens it has.
 _LETTERS = 64
 
@@ -95,8 +98,7 @@ class ServedText:
         try:
             return self._prepare([tokens] * request.choices, request, shape)
         except NibbleError as error:
-            param = "tools" if request.tools else "response_format" if any(shape.values()) else None
-            raise from_nibble(error, param) from None
+            raise from_nibble(error) from None
 
     def tool_text(self, request: ChatRequest) -> ToolText | None:
         """What takes an answer apart, if there may be calls in it."""
@@ -132,9 +134,24 @@ class ServedText:
         most = min(filter(None, (request.max_tokens, self._max_tokens)), default=None)
         # Each answer draws for itself, and all of them again in the same way.
         seeds = [secrets.randbits(63) if seed is None else (seed + place) % (1 << 64) for place in range(len(prompts))]
-        first = self.model.prepare(prompts[0], max_tokens=most, seed=seeds[0], **settings, **shape)
+        try:
+            first = self.model.prepare(prompts[0], max_tokens=most, seed=seeds[0], **settings, **shape)
+        except GrammarError as error:
+            raise self._shape_error(request, error) from None
+        if first.constraint is not None:
+            first.constraint.field = "tools" if request.tools else _FORMAT
         others = zip(prompts[1:], seeds[1:], strict=True)
         return [first, *(first.again(prompt, seed) for prompt, seed in others)]
+
+    def _shape_error(self, request: ChatRequest, error: GrammarError) -> GrammarError:
+        """By the name of what asked for the grammar; of tools that is the first whose parameters are wrong."""
+        for place, tool in enumerate(request.tools.tools if request.tools else ()):
+            try:
+                Constraint(self.model.vocabulary(), *grammar_of(schema=tool.parameters))
+            except GrammarError as own:
+                return own.of(f"tools[{place}].function.parameters")
+        is_of_format = request.json_schema is not None or not request.tools
+        return error.of(_FORMAT if is_of_format else "tools")
 
     def _check_letters(self, name: str, text: str) -> None:
         """Before its tokens are made, which takes long for megabytes."""

@@ -23,6 +23,7 @@ from .logs import Handler, Log
 from .metrics import Metrics
 from .scheduler import Scheduler
 from .served import Served, Serving
+from .unread import Unread
 
 # That a client has to take the last of its answer, when all work has ended.
 _LAST_SECONDS = 5
@@ -53,9 +54,11 @@ class Server:
         self.scheduler = Scheduler(
             queue=settings.queue,
             reopen=self.serving.reopen,
+            has_failed=lambda: self.serving.device.has_failed,
             say=self.log.say,
         )
         self.metrics = Metrics()
+        self.unread = Unread(settings.limits.unread_bytes)
         self._uvicorn: _Uvicorn | None = None
         self._shall_stop = False
 
@@ -89,6 +92,7 @@ class Server:
             self.metrics,
             settings.limits,
             Bodies(settings.limits),
+            self.unread,
             threads,
             settings.logs_prompts,
         )

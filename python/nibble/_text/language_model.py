@@ -151,7 +151,7 @@ class LanguageModel(_Closable):
             native["logit_bias"] = biases(logit_bias)
         stream = TextStream(texts("stop", stop))
         wanted = grammar_of(schema=json_schema, json_object=json_object, regex=regex, grammar=grammar)
-        constraint = None if wanted is None else Constraint(self.vocabulary(), wanted)
+        constraint = None if wanted is None else Constraint(self.vocabulary(), *wanted)
         shown = {id: self.tokenizer.name_of(id).encode() for id in token_ids("shown_ids", shown_ids)}
         return Prepared(self.tokens_of(prompt, system=system, raw=raw), native, stream, constraint, shown)
 
