@@ -320,6 +320,14 @@ class Rewriter {
         ++at_;
         continue;
       }
+      // A struct of built-in values is passed on as it is.
+      if (peek(1) == ":") {
+        given += fmt::format("{}: {}, ", peek(), peek(2));
+        passed += fmt::format("{}, ", peek());
+        out_ += fmt::format("{}: {}, ", peek(), peek(2));
+        at_ += 3;
+        continue;
+      }
       if (peek() != "@" || peek(1) != "builtin" || peek(6) != ":") {
         return fail(ErrorCode::unsupported, "a parameter of main is no built-in value");
       }
