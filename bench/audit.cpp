@@ -238,6 +238,8 @@ class Auditor {
       }
       arrays.push_back(std::move(about));
     }
+    // A gated product states its work twice over: its width is that of both halves already.
+    const auto multiply_adds = 4 * dispatch.work / (one.op.ends_with("_gated") ? 2 : 1);
     const bool multiplies = picked.choice != nullptr && (picked.choice->name.starts_with("product") ||
                                                          picked.choice->name.starts_with("attention"));
     Json about{{"model", one.part->model},
@@ -255,8 +257,8 @@ class Auditor {
                {"outputs", one.outputs},
                {"bytes_per_output", moved / outputs},
                {"memory_bytes", memory},
-               {"multiply_adds", multiplies ? 4 * dispatch.work : 0},
-               {"multiply_adds_per_output", multiplies ? 4 * static_cast<double>(dispatch.work) / outputs : 0},
+               {"multiply_adds", multiplies ? multiply_adds : 0},
+               {"multiply_adds_per_output", multiplies ? static_cast<double>(multiply_adds) / outputs : 0},
                {"operations_per_output", static_cast<double>(by_32.operations) * scale / outputs},
                {"barriers", by_32.barriers},
                {"is_cut", by_32.is_cut()}};

@@ -3,6 +3,7 @@
 
 #include "support/access_counts.hpp"
 #include "support/expect.hpp"
+#include "support/wgsl_text.hpp"
 
 namespace nibble::test {
 namespace {
@@ -39,6 +40,11 @@ TEST(AuditTest, structs_and_aliases_have_their_sizes) {
   ASSERT_TRUE(succeeds(kernel));
   EXPECT_EQ(kernel->sites[0].bytes, 32U);
   EXPECT_TRUE(kernel->sites[0].stores && !kernel->sites[0].loads);
+}
+
+TEST(AuditTest, numbers_stay_whole) {
+  const std::vector<std::string_view> wanted{"0x1p-126f", "-", "1e-3", "+", "0xe", "-", "2u"};
+  EXPECT_EQ(tokens_of("0x1p-126f - 1e-3 + 0xe-2u"), wanted);
 }
 
 TEST(AuditTest, an_unknown_type_is_refused) {
