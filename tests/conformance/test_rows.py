@@ -282,7 +282,7 @@ class TestGenerator:
         assert [want for want in expected if want is not None] == [
             error for error, want in zip(made["error"], expected, strict=True) if want is not None
         ]
-        assert made["error"][16].startswith("the JSON schema is no JSON: ")
+        assert made["error"][16].startswith("json_schema is no JSON: ")
         assert made["generated_text"].tolist() == ["" if error else "hi" for error in made["error"]]
         assert made["prompt_tokens"].tolist() == [
             0 if error else len(answer._model.tokens_of("good")) for error in made["error"]

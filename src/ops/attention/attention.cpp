@@ -61,8 +61,7 @@ constexpr Variant kAttentionVariants[] = {
             "one row is all that shares a key head: three idle ones of four would cost"),
     Variant("rows", {}, {Adapters::cpu}, {4, 1, 8}, &wgsl::attention_rows,
             "a thread loads a key once for four rows, with no barrier"),
-    Variant("subgroup_tile", {.subgroups = true}, {}, {8, 1, 64}, &wgsl::attention_tile,
-            "as tile, with half the barriers of its softmax"),
+    Variant("subgroup_tile", {.subgroups = true}, {}, {8, 1, 64}, &wgsl::attention_tile, "as tile, a barrier fewer"),
     Variant("tile", {}, {}, {8, 1, 64}, &wgsl::attention_tile, "a workgroup reads a key once for eight rows"),
 };
 

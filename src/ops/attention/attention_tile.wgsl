@@ -10,9 +10,9 @@
 // reads the cache once: it moves keys * size * 8 bytes per key head and is bound by that; with 64 keys or more per part
 // there are hundreds of workgroups. Keys come by way of workgroup memory, four vec4s of each at a time: four neighbouring
 // lanes read 64 bytes of a key there, so all that is fetched is used; values are read by neighbouring lanes too. A
-// prompt reads the keys from the level-2 cache, 1/8 load per multiply. No bank conflict: the rows of `staged` are five
-// vec4s apart, and of `scores` neighbouring lanes have neighbouring ones. Two barriers per four vec4s of 64 keys, and four
-// or two per 64 keys; 15.4 KB of workgroup memory, of the 16 that every device has.
+// prompt reads the keys from the level-2 cache, 1/8 load per multiply. Bank conflicts are two-way at most: the rows of
+// `staged` are five vec4s apart, and of `scores` neighbouring lanes have neighbouring ones. Two barriers per four vec4s of
+// 64 keys, and four or five per 64 keys; 15.4 KB of workgroup memory, of the 16 that every device has.
 
 const LANES = 64u;
 const ROWS = 8u;

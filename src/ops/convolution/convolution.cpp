@@ -144,16 +144,15 @@ Status convolve(Lowering& op, const Tensor& input, const Tensor& weight, const s
 }
 
 /// With the weight as the program stores it. The rewrite split_filters sees to those that must be rearranged.
-Status clamped_convolution(Lowering& op, const Float<Tensor>& input, const Float<Tensor>& weight,
-                           const std::optional<Float<Tensor>>& bias, const Ints& stride, const Ints& padding,
-                           const Ints& dilation, bool transposed, const Ints& output_padding, std::int64_t groups,
-                           const std::optional<Number>& output_min, const std::optional<Number>& output_max,
-                           Float<Out>& out) {
+template <class... Bounds>
+Status convolution(Lowering& op, const Float<Tensor>& input, const Float<Tensor>& weight,
+                   const std::optional<Float<Tensor>>& bias, const Ints& stride, const Ints& padding,
+                   const Ints& dilation, bool transposed, const Ints& output_padding, std::int64_t groups,
+                   Bounds... bounds, Float<Out>& out) {
   Shape kernel;
   for (std::size_t i = 2; i < weight.rank(); ++i) kernel.push_back(weight.shape[i]);
-  TRY_ASSIGN(auto f,
-             read_filter(op, input, kernel,
-                         {stride, padding, dilation, transposed, output_padding, groups, output_min, output_max}));
+  TRY_ASSIGN(auto f, read_filter(op, input, kernel,
+                                 {stride, padding, dilation, transposed, output_padding, groups, bounds...}));
   const auto channels = weight.shape[transposed ? 0 : 1];
   if (channels != (transposed ? input.shape[1] : f.channels) || (!transposed && weight.shape[0] % groups != 0)) {
     return op.fail("weight has shape {}, which does not fit an input of shape {} in {} groups", weight.shape,
@@ -164,14 +163,6 @@ Status clamped_convolution(Lowering& op, const Float<Tensor>& input, const Float
   }
   f.columns = weight.shape[0];
   return convolve(op, input, weight, bias, f, out);
-}
-
-Status convolution(Lowering& op, const Float<Tensor>& input, const Float<Tensor>& weight,
-                   const std::optional<Float<Tensor>>& bias, const Ints& stride, const Ints& padding,
-                   const Ints& dilation, bool transposed, const Ints& output_padding, std::int64_t groups,
-                   Float<Out>& out) {
-  return clamped_convolution(op, input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, {},
-                             {}, out);
 }
 
 /// Rearranges a weight: a row for each output channel, with the channels of a tap together.
@@ -223,17 +214,18 @@ Status filtered(Lowering& op, const Float<Tensor>& input, const Float<Tensor>& w
   return convolve(op, input, weight, bias, f, out);
 }
 
+constexpr auto clamped = convolution<std::optional<Number>, std::optional<Number>>;
 constexpr Note kNotes = "1-D and 2-D; groups, dilation, transposed with output padding; any stride, padding and batch";
 
 constexpr std::string_view kClamped =
     "input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, output_min, output_max -> out";
 
 constexpr Op kConvolutionOps[] = {
-    open<convolution>("aten.convolution.default",
-                      "input, weight, bias, stride, padding, dilation, transposed, output_padding, groups -> out",
-                      kNotes),
-    open<clamped_convolution>("et_vk.conv_with_clamp.default", kClamped, kNotes),
-    open<clamped_convolution>("conv_with_clamp.default", kClamped, "an older name"),
+    open<convolution<>>("aten.convolution.default",
+                        "input, weight, bias, stride, padding, dilation, transposed, output_padding, groups -> out",
+                        kNotes),
+    open<clamped>("et_vk.conv_with_clamp.default", kClamped, kNotes),
+    open<clamped>("conv_with_clamp.default", kClamped, "an older name"),
     op<filter>("nibble.filter", "weight, transposed, groups -> out",
                "made by a rewrite: weights with channels together"),
     open<filtered>("nibble.convolution",

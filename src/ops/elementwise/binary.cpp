@@ -68,49 +68,44 @@ Status where(Lowering& op, const Tensor& condition, const Tensor& self, const Te
   return op.dispatch(kernel);
 }
 
-constexpr std::string_view kTwo = "self, other -> out";
 constexpr std::string_view kAlphaArgs = "self, other, alpha -> out";
+
+template <Gives gives>
+consteval Op two(std::string_view name, Expression expression, Note notes = {}) {
+  return elementwise<of_two<gives>>(name, "self, other -> out", expression, notes);
+}
+
+consteval Op truth(std::string_view name, std::string_view expression) {
+  return two<Gives::truth>(name, {expression, expression});
+}
 
 // NaN equals nothing. `a != b` may be compiled to a comparison that is false for NaN, so it is not used. Anything but
 // zero is true, NaN too.
-constexpr std::string_view kEqual = "vec4<i32>(a == b)";
-constexpr std::string_view kUnequal = "vec4<i32>(!(a == b))";
-constexpr std::string_view kLess = "vec4<i32>(a < b)";
-constexpr std::string_view kNotMore = "vec4<i32>(a <= b)";
-constexpr std::string_view kMore = "vec4<i32>(a > b)";
-constexpr std::string_view kNotLess = "vec4<i32>(a >= b)";
-constexpr std::string_view kBoth = "vec4<i32>(!(a == vec4<T>()) & !(b == vec4<T>()))";
-constexpr std::string_view kEither = "vec4<i32>(!(a == vec4<T>()) | !(b == vec4<T>()))";
-constexpr std::string_view kOne = "vec4<i32>((a == vec4<T>()) != (b == vec4<T>()))";
-
 constexpr Op kBinaryOps[] = {
     elementwise<with_alpha>("aten.add.Tensor", kAlphaArgs, {"a + params.x * b", "a + params.i * b"}, "mixed types"),
     elementwise<with_alpha>("aten.sub.Tensor", kAlphaArgs, {"a - params.x * b", "a - params.i * b"}, "mixed types"),
-    elementwise<of_two<Gives::numbers>>("aten.mul.Tensor", kTwo, {"a * b", "a * b"}, "mixed types"),
-    elementwise<of_two<Gives::numbers>>("aten.div.Tensor", kTwo, {"a / b"}, "integers divide to float32"),
+    two<Gives::numbers>("aten.mul.Tensor", {"a * b", "a * b"}, "mixed types"),
+    two<Gives::numbers>("aten.div.Tensor", {"a / b"}, "integers divide to float32"),
     elementwise<div_mode>("aten.div.Tensor_mode", "self, other, rounding_mode -> out", {}, "floor, trunc or none"),
-    elementwise<of_two<Gives::numbers>>("aten.minimum.default", kTwo, {"minimum(a, b)", "min(a, b)", &wgsl::math}),
-    elementwise<of_two<Gives::numbers>>("aten.maximum.default", kTwo, {"maximum(a, b)", "max(a, b)", &wgsl::math}),
-    elementwise<of_two<Gives::numbers>>("aten.pow.Tensor_Tensor", kTwo,
-                                        {"power(a, b)", "power_of_ints(a, b)", &wgsl::math},
-                                        "whole exponents of negative numbers"),
-    elementwise<of_two<Gives::numbers>>("aten.fmod.Tensor", kTwo, {"rest_of(a, b)", "a - a / b * b", &wgsl::remainder},
-                                        "exact"),
-    elementwise<of_two<Gives::numbers>>("aten.remainder.Tensor", kTwo,
-                                        {"modulo(a, b)", "a - floor_quotient_of_ints(a, b) * b", &wgsl::remainder},
-                                        "exact"),
-    elementwise<of_two<Gives::bits>>("aten.bitwise_and.Tensor", kTwo, {"", "a & b"}),
-    elementwise<of_two<Gives::bits>>("aten.bitwise_or.Tensor", kTwo, {"", "a | b"}),
-    elementwise<of_two<Gives::bits>>("aten.bitwise_xor.Tensor", kTwo, {"", "a ^ b"}),
-    elementwise<of_two<Gives::truth>>("aten.eq.Tensor", kTwo, {kEqual, kEqual}),
-    elementwise<of_two<Gives::truth>>("aten.ne.Tensor", kTwo, {kUnequal, kUnequal}),
-    elementwise<of_two<Gives::truth>>("aten.lt.Tensor", kTwo, {kLess, kLess}),
-    elementwise<of_two<Gives::truth>>("aten.le.Tensor", kTwo, {kNotMore, kNotMore}),
-    elementwise<of_two<Gives::truth>>("aten.gt.Tensor", kTwo, {kMore, kMore}),
-    elementwise<of_two<Gives::truth>>("aten.ge.Tensor", kTwo, {kNotLess, kNotLess}),
-    elementwise<of_two<Gives::truth>>("aten.logical_and.default", kTwo, {kBoth, kBoth}),
-    elementwise<of_two<Gives::truth>>("aten.logical_or.default", kTwo, {kEither, kEither}),
-    elementwise<of_two<Gives::truth>>("aten.logical_xor.default", kTwo, {kOne, kOne}),
+    two<Gives::numbers>("aten.minimum.default", {"minimum(a, b)", "min(a, b)", &wgsl::math}),
+    two<Gives::numbers>("aten.maximum.default", {"maximum(a, b)", "max(a, b)", &wgsl::math}),
+    two<Gives::numbers>("aten.pow.Tensor_Tensor", {"power(a, b)", "power_of_ints(a, b)", &wgsl::math},
+                        "whole exponents of negative numbers"),
+    two<Gives::numbers>("aten.fmod.Tensor", {"rest_of(a, b)", "a - a / b * b", &wgsl::remainder}, "exact"),
+    two<Gives::numbers>("aten.remainder.Tensor",
+                        {"modulo(a, b)", "a - floor_quotient_of_ints(a, b) * b", &wgsl::remainder}, "exact"),
+    two<Gives::bits>("aten.bitwise_and.Tensor", {"", "a & b"}),
+    two<Gives::bits>("aten.bitwise_or.Tensor", {"", "a | b"}),
+    two<Gives::bits>("aten.bitwise_xor.Tensor", {"", "a ^ b"}),
+    truth("aten.eq.Tensor", "vec4<i32>(a == b)"),
+    truth("aten.ne.Tensor", "vec4<i32>(!(a == b))"),
+    truth("aten.lt.Tensor", "vec4<i32>(a < b)"),
+    truth("aten.le.Tensor", "vec4<i32>(a <= b)"),
+    truth("aten.gt.Tensor", "vec4<i32>(a > b)"),
+    truth("aten.ge.Tensor", "vec4<i32>(a >= b)"),
+    truth("aten.logical_and.default", "vec4<i32>(!(a == vec4<T>()) & !(b == vec4<T>()))"),
+    truth("aten.logical_or.default", "vec4<i32>(!(a == vec4<T>()) | !(b == vec4<T>()))"),
+    truth("aten.logical_xor.default", "vec4<i32>((a == vec4<T>()) != (b == vec4<T>()))"),
     elementwise<where>("aten.where.self", "condition, self, other -> out", {}, "all three operands broadcast"),
 };
 

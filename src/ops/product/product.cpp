@@ -14,6 +14,8 @@ constexpr std::uint32_t kAligned = 1;
 constexpr std::uint32_t kHasDots = 1;  // the device multiplies four bytes at once
 constexpr When kByWords{.traits = kWords, .none_of = kFlat};
 constexpr When kByRows{.none_of = kFlat | kDeep};
+constexpr When kOneRow{.adapters = Adapters::gpu, .max_rows = 1};
+constexpr When kFewRows{.adapters = Adapters::gpu, .max_rows = 4};
 constexpr When kByTeams{.none_of = kFlat | kPixels};
 constexpr When kBySubgroups{.none_of = kFlat | kPixels | kDeep, .subgroups = true};
 
@@ -28,22 +30,15 @@ constexpr Variant kProductVariants[] = {
             "a weight is unpacked once for 8 rows, x loaded once for 32 columns"),
     Variant("registers_row", kByRows, {.adapters = Adapters::cpu, .max_rows = 1}, {1, 16, 8}, &wgsl::product,
             "x is loaded once for 16 columns"),
-    Variant("registers", kByRows, {Adapters::cpu}, {4, 16, 8}, &wgsl::product,
-            "20 loads for 256 multiplications, with no barrier"),
+    Variant("registers", kByRows, {Adapters::cpu}, {4, 16, 8}, &wgsl::product, "20 loads for 256 products, no barrier"),
     Variant("wide_row", kByTeams, {.adapters = Adapters::gpu, .max_rows = 1, .max_width = 512}, {1, 4, 256},
             &wgsl::product_row, "few columns: 256 lanes split the depth of four"),
-    Variant("row", kByTeams, {.adapters = Adapters::gpu, .max_rows = 1}, {1, 4, 64}, &wgsl::product_row,
-            "without subgroups: the weights are read once, in runs of memory"),
-    Variant("rows", kByTeams, {.adapters = Adapters::gpu, .max_rows = 4}, {4, 4, 64}, &wgsl::product_row,
-            "without subgroups: 4 rows share the weights"),
-    Variant("subgroup_row", kBySubgroups, {.adapters = Adapters::gpu, .max_rows = 1}, {1, 4, 64}, &wgsl::product_row,
-            "the weights are read once, in runs of memory, and added without a barrier"),
-    Variant("subgroup_rows", kBySubgroups, {.adapters = Adapters::gpu, .max_rows = 4}, {4, 4, 64}, &wgsl::product_row,
-            "as subgroup_row, and 4 rows share the weights"),
-    Variant("tile", kByRows, {Adapters::gpu}, {32, 64, 128}, &wgsl::product_tile,
-            "weights and x are shared through workgroup memory"),
-    Variant("flat", {.none_of = kSections | kDeep}, {}, {}, &wgsl::product_flat,
-            "any adapter: four neighbours of the result, whatever rows they belong to"),
+    Variant("subgroup_row", kBySubgroups, kOneRow, {1, 4, 64}, &wgsl::product_row, "as row, but without a barrier"),
+    Variant("subgroup_rows", kBySubgroups, kFewRows, {4, 4, 64}, &wgsl::product_row, "as rows, but without a barrier"),
+    Variant("row", kByTeams, kOneRow, {1, 4, 64}, &wgsl::product_row, "weights are read once, in runs of memory"),
+    Variant("rows", kByTeams, kFewRows, {4, 4, 64}, &wgsl::product_row, "as row, and 4 rows share the weights"),
+    Variant("tile", kByRows, {Adapters::gpu}, {32, 64, 128}, &wgsl::product_tile, "workgroup memory shares operands"),
+    Variant("flat", {.none_of = kSections | kDeep}, {}, {}, &wgsl::product_flat, "four neighbours of any rows"),
 };
 
 constexpr Variant kLoads[] = {

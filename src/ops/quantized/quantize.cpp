@@ -152,15 +152,15 @@ std::int64_t elements_between(const Shape& shape, std::size_t from, std::size_t 
 }
 
 // The ops: those that go back have one argument more that does not matter, a dtype, which the tensors have.
-template <class... Dtypes>
-constexpr bool is_back = sizeof...(Dtypes) == 2;
+template <class... Types>
+constexpr bool is_back = sizeof...(Types) == 2;
 
-const Shader& shader_of(bool back) { return back ? wgsl::dequantize : wgsl::quantize; }
+const Shader& shader(bool back) { return back ? wgsl::dequantize : wgsl::quantize; }
 
-template <class... Dtypes>
+template <class... Types>
 Status by_numbers(Lowering& op, const Tensor& input, const Number& scale, const Number& zero, const Number& low,
-                  const Number& high, Dtypes..., Out& out) {
-  constexpr bool kBack = is_back<Dtypes...>;
+                  const Number& high, Types..., Out& out) {
+  constexpr bool kBack = is_back<Types...>;
   TRY_ASSIGN(const auto bounds, begin(op, input, low, high, kBack, out));
   auto params = fixed_params(scale.value, zero.value);
   params.low = bounds.low;
@@ -172,51 +172,48 @@ Status by_numbers(Lowering& op, const Tensor& input, const Number& scale, const 
                 {.expression = kBack ? "(v - params.y) * params.x" : kQuantize,
                  .numbers = {kBack ? params.scale : params.inverse, params.zero, params.low, params.high}});
   }
-  return change_all(op, {op.read("source", input), op.write("result", out)}, params, out.shape, shader_of(kBack));
+  return change_all(op, {op.read("source", input), op.write("result", out)}, params, out.shape, shader(kBack));
 }
 
-template <class... Dtypes>
+template <class... Types>
 Status by_tensors(Lowering& op, const Tensor& input, const Tensor& scale, const Tensor& zero, const Number& low,
-                  const Number& high, Dtypes..., Out& out) {
-  constexpr bool kBack = is_back<Dtypes...>;
-  TRY_ASSIGN(const auto params, begin(op, input, low, high, kBack, out));
-  return change_groups(op, input, out, {scale, &zero}, middle(1, 1, input.numel()), params, shader_of(kBack));
+                  const Number& high, Types..., Out& out) {
+  TRY_ASSIGN(const auto params, begin(op, input, low, high, is_back<Types...>, out));
+  return change_groups(op, input, out, {scale, &zero}, middle(1, 1, input.numel()), params, shader(is_back<Types...>));
 }
 
-template <class... Dtypes>
+template <class... Types>
 Status by_channel(Lowering& op, const Tensor& input, const Tensor& scales, const std::optional<Tensor>& zeros,
-                  std::int64_t axis, const Number& low, const Number& high, Dtypes..., Out& out) {
-  constexpr bool kBack = is_back<Dtypes...>;
-  TRY_ASSIGN(const auto params, begin(op, input, low, high, kBack, out));
+                  std::int64_t axis, const Number& low, const Number& high, Types..., Out& out) {
+  TRY_ASSIGN(const auto params, begin(op, input, low, high, is_back<Types...>, out));
   TRY_ASSIGN(const auto d, op.dim(axis, input.rank(), "axis"));
   if (input.rank() == 0) return op.fail("input is a scalar, which has no channels");
   const auto& shape = input.shape;
   const auto blocks = middle(elements_between(shape, 0, d), shape[d], elements_between(shape, d + 1, shape.rank()));
-  return change_groups(op, input, out, {scales, zeros ? &*zeros : nullptr}, blocks, params, shader_of(kBack));
+  return change_groups(op, input, out, {scales, zeros ? &*zeros : nullptr}, blocks, params, shader(is_back<Types...>));
 }
 
-template <class... Dtypes>
+template <class... Types>
 Status by_token(Lowering& op, const Tensor& input, const Tensor& scales, const Tensor& zeros, const Number& low,
-                const Number& high, Dtypes..., Out& out) {
-  constexpr bool kBack = is_back<Dtypes...>;
-  TRY_ASSIGN(const auto params, begin(op, input, low, high, kBack, out));
+                const Number& high, Types..., Out& out) {
+  TRY_ASSIGN(const auto params, begin(op, input, low, high, is_back<Types...>, out));
   if (input.rank() == 0) return op.fail("input is a scalar, which has no tokens");
   const auto last = input.rank() - 1;
   return change_groups(op, input, out, {scales, &zeros},
                        middle(1, elements_between(input.shape, 0, last), input.shape[last]), params,
-                       kBack ? wgsl::dequantize : wgsl::quantize_tokens);
+                       is_back<Types...> ? wgsl::dequantize : wgsl::quantize_tokens);
 }
 
-template <class... Dtypes>
+template <class... Types>
 Status by_block(Lowering& op, const Tensor& input, const LiveInts& block_size, const Tensor& scale,
                 const std::optional<Tensor>& zero, Ignored, const std::optional<Number>& low,
-                const std::optional<Number>& high, Dtypes..., Out& out) {
-  constexpr bool kBack = sizeof...(Dtypes) == 1;
+                const std::optional<Number>& high, Types..., Out& out) {
+  constexpr bool kBack = sizeof...(Types) == 1;
   TRY_ASSIGN(const auto params, begin(op, input, low, high, kBack, out));
   TRY_ASSIGN(const auto blocks, blocks_of(op, input, block_size));
   // A zero point without elements is none.
   const bool has_zero = zero && zero->numel() > 0;
-  return change_groups(op, input, out, {scale, has_zero ? &*zero : nullptr}, blocks, params, shader_of(kBack));
+  return change_groups(op, input, out, {scale, has_zero ? &*zero : nullptr}, blocks, params, shader(kBack));
 }
 
 // --- int8 in and out ---

@@ -27,10 +27,8 @@ constexpr Variant kRowVariants[] = {
             "lines for all cores and vector lanes; in longer ones barriers do not show, and neighbouring loads do"),
     Variant("vector", kByGroup, {Adapters::cpu}, {}, &wgsl::rows_group,
             "barriers cost little between the threads that a CPU adapter runs as one vector"),
-    Variant("subgroups", kBySubgroups, {Adapters::gpu}, {}, &wgsl::rows_group,
-            "as group, whose lanes merge what they have with one barrier instead of one for each halving"),
-    Variant("group", kByGroup, {Adapters::gpu}, {}, &wgsl::rows_group,
-            "a workgroup takes a line, about four elements a thread"),
+    Variant("subgroups", kBySubgroups, {Adapters::gpu}, {}, &wgsl::rows_group, "as group, with one barrier"),
+    Variant("group", kByGroup, {Adapters::gpu}, {}, &wgsl::rows_group, "a workgroup takes a line"),
     Variant("line", kByLine, {.adapters = Adapters::cpu, .min_rows = 64}, {}, &wgsl::rows_line,
             "as thread, for lines that are no whole quads"),
 };
