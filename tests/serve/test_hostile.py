@@ -10,6 +10,7 @@ import pytest
 from nibble._serve.events import Done, Mailbox
 from nibble._serve.json_text import as_json, as_long_json
 from nibble._serve.served import ServedText
+from nibble._serve.unread import Unread
 from support.served_model import endless
 from support.serving import Running, Wire, wait_for
 
@@ -162,7 +163,7 @@ def test_a_long_answer_is_written_bit_by_bit():
 
 def test_a_reader_that_is_far_behind_gets_a_part_at_a_time():
     async def read() -> tuple[list[int], int]:
-        mailbox = Mailbox(asyncio.get_running_loop())
+        mailbox = Mailbox(asyncio.get_running_loop(), Unread(1 << 24), lambda why: None)
         for _ in range(1000):
             mailbox.post(Done())
 
