@@ -288,6 +288,7 @@ def test_saving_to_a_full_place_is_one_sentence_and_leaves_no_file(folder, tmp_p
     assert not list(tmp_path.glob("saved*"))
 
 
+@pytest.mark.host
 def test_a_saved_session_that_is_cut_or_changed_anywhere_is_refused_and_changes_nothing(model, tmp_path):
     path = tmp_path / "saved"
     with model.session() as session:

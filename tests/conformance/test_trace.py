@@ -170,6 +170,7 @@ def test_the_stock_inspector_shows_each_op_with_its_time(inspected):
         assert all(start <= event.start_time[run] <= end for event in ops)
 
 
+@pytest.mark.host
 def test_a_language_model_is_shown_op_by_op(inspected):
     if not has_timestamps():
         pytest.skip("the adapter has no timestamps")
