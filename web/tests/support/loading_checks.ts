@@ -76,9 +76,9 @@ export const loadingChecks: Record<string, Check> = {
       const passes = ["no pass 'gate_down'", "views", "gate_up"];
       says(await failure({ withoutPasses: ["gate_down"] }), "invalid_argument", ...passes);
       says(await failure({ variants: { produce: "tile" } }), "invalid_argument", "no choice 'produce'", "product");
-      says(await failure({ variants: { product: "tiles" } }), "invalid_argument", "no variant 'tiles'", "row, tile");
+      says(await failure({ variants: { product: "tiles" } }), "invalid_argument", "no variant 'tiles'", "rows, tile");
       const unknown = { choices: [{ ...choice, variant: "brick" }] };
-      says(await failure({ tuning: unknown }), "invalid_argument", "no variant 'brick'", "row, tile");
+      says(await failure({ tuning: unknown }), "invalid_argument", "no variant 'brick'", "rows, tile");
       says(
         await failure({ variants }),
         "invalid_argument",
