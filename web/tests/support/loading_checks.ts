@@ -83,7 +83,7 @@ export const loadingChecks: Record<string, Check> = {
         await failure({ variants }),
         "invalid_argument",
         "the choice 'attention' has no variant ''",
-        "row, rows, tile",
+        "row, rows, subgroup_tile, tile",
       );
       const tuning = { choices: [choice, { ...choice, rows: [7, 6] as [number, number] }] };
       says(await failure({ tuning }), "invalid_argument", "choices[1] of the tuning is for rows from 7 to 6");
