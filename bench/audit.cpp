@@ -23,6 +23,10 @@ constexpr std::uint32_t kAccesses = 6000;  ///< of a thread that are traced
 constexpr double kMostForRuns = 1.1;       ///< sectors against useful bytes
 constexpr double kMostForTiles = 1.3;
 constexpr double kMostWays = 2;  ///< of a bank conflict
+// A core of a GPU, for how many threads are in flight: what recent ones have, or less.
+constexpr std::uint64_t kCoreThreads = 1024;
+constexpr std::uint64_t kCoreGroups = 16;
+constexpr std::uint64_t kCoreBytes = 65536;  ///< of workgroup memory
 
 /// A node in a call.
 struct NodeCase {
@@ -47,14 +51,26 @@ struct Picked {
 /// Bytes of the buffers at the live shapes, by binding.
 using BindingBytes = std::vector<std::uint64_t>;
 
+/// A node alone, planned for a GPU with so many threads to a subgroup.
+struct Alone {
+  std::uint32_t subgroup;
+  std::shared_ptr<const Plan> plan;
+  Stepper stepper;
+  std::vector<gpu::Buffer> buffers{};
+};
+
+/// A dispatch as such a GPU would execute it.
+struct Traced {
+  test::TracedRun run;
+  test::Counts counts;
+};
+
 class Auditor {
  public:
-  explicit Auditor(const Device& device) : gpu_(*Internals::of(device)->gpu), profile_(gpu_.profile()) {
-    profile_.kind = AdapterKind::discrete;
-  }
+  explicit Auditor(const Device& device) : gpu_(*Internals::of(device)->gpu) {}
 
   void add(const ModelPart& part) {
-    const auto plan = must(Plan::make(part.graph, profile_, whole_dispatches(), ops::registry()));
+    const auto plan = must(Plan::make(part.graph, profile(32), whole_dispatches(), ops::registry()));
     Stepper whole(plan);
     std::vector<std::vector<std::int32_t>> data;
     must(set_inputs(whole, part, nullptr, data));
@@ -89,6 +105,12 @@ class Auditor {
   }
 
  private:
+  DeviceProfile profile(std::uint32_t subgroup) const {
+    auto profile = gpu_.profile();
+    profile.kind = AdapterKind::discrete;
+    profile.subgroup_min = profile.subgroup_max = subgroup;
+    return profile;
+  }
   static Options whole_dispatches() { return {.max_batch_work = std::numeric_limits<std::uint64_t>::max()}; }
 
   /// As in the whole plan, if `live` is given: the values of a node alone are those of the plan.
@@ -112,76 +134,103 @@ class Auditor {
   }
 
   void add(const Plan& plan, std::uint32_t node, const LiveValues& live, NodeCase one) {
-    Graph graph = node_alone(plan, node);
-    const auto last = static_cast<std::uint32_t>(graph.nodes.size() - 1);
-    const auto alone = must(
-        Plan::lower(std::move(graph), profile_, plan.preferences().with_all(), whole_dispatches(), ops::registry()));
-    Stepper stepper(alone);
     std::vector<std::vector<std::int32_t>> data;
-    must(set_inputs(stepper, *one.part, &live, data));
-    for (std::size_t i = 0; i < alone->layout().outputs.size(); ++i) {
-      if (!alone->layout().outputs[i].is_symint)
+    std::vector<Alone> all;
+    for (const std::uint32_t subgroup : {32U, 64U}) {
+      auto alone = must(Plan::lower(node_alone(plan, node), profile(subgroup), plan.preferences().with_all(),
+                                    whole_dispatches(), ops::registry()));
+      all.push_back({.subgroup = subgroup, .plan = alone, .stepper = Stepper(alone)});
+      all.back().buffers.resize(alone->layout().buffers.size());
+      must(set_inputs(all.back().stepper, *one.part, &live, data));
+      fill_ids(all.back());
+    }
+    const auto last = static_cast<std::uint32_t>(all[0].plan->graph().nodes.size() - 1);
+    auto& stepper = all[0].stepper;
+    for (std::size_t i = 0; i < all[0].plan->layout().outputs.size(); ++i) {
+      if (!all[0].plan->layout().outputs[i].is_symint)
         one.outputs += static_cast<std::uint64_t>(stepper.output_shape(i).numel());
     }
-    buffers_.clear();
-    buffers_.resize(alone->layout().buffers.size());
-    fill_ids(*alone);
     const std::vector<Stepper::Chosen> choices(stepper.choices(last).begin(), stepper.choices(last).end());
-    if (choices.empty()) trace(stepper, one, {});
+    if (choices.empty()) trace(all, one, {});
     for (const auto& [choice, selected, facts] : choices) {
       for (std::size_t v = 0; v < choice->variants.size(); ++v) {
-        if (v != selected && !is_right(*choice, v, facts, profile_)) continue;
-        stepper.force(choice, v);
-        must(set_inputs(stepper, *one.part, &live, data));
-        trace(stepper, one, {choice, v, v == selected});
+        if (v != selected && !is_right(*choice, v, facts, profile(32))) continue;
+        for (auto& alone : all) {
+          alone.stepper.force(choice, v);
+          must(set_inputs(alone.stepper, *one.part, &live, data));
+        }
+        trace(all, one, {choice, v, v == selected});
       }
-      stepper.force(nullptr, 0);
+      for (auto& alone : all) alone.stepper.force(nullptr, 0);
     }
   }
 
   /// Ids differ, as those of a call do.
-  void fill_ids(const Plan& plan) {
+  void fill_ids(Alone& alone) {
     std::mt19937 random(1);
-    for (const auto& input : plan.layout().inputs) {
+    for (const auto& input : alone.plan->layout().inputs) {
       if (input.is_symint || input.dtype != DType::i32 || input.checks.empty()) continue;
       std::vector<std::int32_t> ids(static_cast<std::size_t>(input.bound.numel()));
       for (auto& id : ids) id = static_cast<std::int32_t>(random() % static_cast<std::uint32_t>(input.checks[0].rows));
-      gpu_.call().QueueWriteBuffer(gpu_.queue(), buffer(plan, input.buffer), 0, ids.data(), ids.size() * 4);
+      gpu_.call().QueueWriteBuffer(gpu_.queue(), buffer(alone, input.buffer), 0, ids.data(), ids.size() * 4);
     }
   }
 
-  WGPUBuffer buffer(const Plan& plan, BufferId id) {
-    auto& made = buffers_[id];
+  WGPUBuffer buffer(Alone& alone, BufferId id) {
+    auto& made = alone.buffers[id];
     if (!made) {
-      made = must(gpu_.make_buffer(plan.layout().buffers[id].bytes, WGPUBufferUsage_Storage | WGPUBufferUsage_CopyDst,
-                                   "making a buffer"));
+      made = must(gpu_.make_buffer(alone.plan->layout().buffers[id].bytes,
+                                   WGPUBufferUsage_Storage | WGPUBufferUsage_CopyDst, "making a buffer"));
     }
     return made.get();
   }
 
-  void trace(const Stepper& stepper, const NodeCase& one, const Picked& picked) {
+  Result<Traced> trace(Alone& alone, const Dispatch& dispatch) {
+    const auto& desc = alone.plan->layout().pipelines[dispatch.pipeline];
+    std::vector<WGPUBuffer> bound;
+    for (const auto id : std::span(dispatch.bindings).first(dispatch.binding_count)) bound.push_back(buffer(alone, id));
+    const auto workgroup = static_cast<std::uint32_t>(desc.overrides[0].value);
+    const auto groups = groups_of(dispatch);
+    const auto traced = static_cast<std::uint32_t>(std::min<std::uint64_t>(kGroups, groups));
+    const auto begin = static_cast<std::uint32_t>((groups - traced) / 2);
+    const auto params = std::span(dispatch.params).first(dispatch.params_bytes);
+    TRY_ASSIGN(auto run,
+               test::run_traced(gpu_, desc, bound, params, begin, traced, workgroup, kAccesses, alone.subgroup));
+    auto counts = test::count(run.kernel, run.trace, alone.subgroup);
+    return Traced{std::move(run), std::move(counts)};
+  }
+
+  void trace(std::vector<Alone>& all, const NodeCase& one, const Picked& picked) {
     seen_.insert(picked.text());
-    const Plan& plan = stepper.plan();
-    for (const auto* dispatch : stepper.dispatches()) {
-      const auto& desc = plan.layout().pipelines[dispatch->pipeline];
-      std::vector<WGPUBuffer> bound;
-      BindingBytes bytes;
-      for (const auto id : std::span(dispatch->bindings).first(dispatch->binding_count)) {
-        bound.push_back(buffer(plan, id));
-        bytes.push_back(plan.layout().buffers[id].bytes);
-      }
-      const auto workgroup = static_cast<std::uint32_t>(desc.overrides[0].value);
-      const auto all = std::uint64_t{dispatch->grid[0]} * dispatch->grid[1] * dispatch->grid[2];
-      const auto traced = static_cast<std::uint32_t>(std::min<std::uint64_t>(kGroups, all));
-      const auto begin = static_cast<std::uint32_t>((all - traced) / 2);
-      const auto params = std::span(dispatch->params).first(dispatch->params_bytes);
-      auto run = test::run_traced(gpu_, desc, bound, params, begin, traced, workgroup, kAccesses);
-      if (!run) {
-        fmt::print(stderr, "{}, {}: {}\n", one.op, picked.text(), run.error().message);
+    const auto& layout = all[0].plan->layout();
+    const auto& dispatches = all[0].stepper.dispatches();
+    for (std::size_t d = 0; d < dispatches.size(); ++d) {
+      const auto& desc = layout.pipelines[dispatches[d]->pipeline];
+      auto by_32 = trace(all[0], *dispatches[d]);
+      if (!by_32) {
+        fmt::print(stderr, "{}, {}: {}\n", one.op, picked.text(), by_32.error().message);
         continue;
       }
-      rows_.push_back(row(one, picked, *dispatch, desc.label, all, *run, bytes));
+      // Where a kernel does not ask for its subgroup, the same threads do the same.
+      auto by_64 = desc.wgsl.contains("subgroup_") ? must(trace(all[1], *all[1].stepper.dispatches()[d])).counts
+                                                   : test::count(by_32->run.kernel, by_32->run.trace, 64);
+      BindingBytes bytes;
+      for (const auto id : std::span(dispatches[d]->bindings).first(dispatches[d]->binding_count)) {
+        bytes.push_back(layout.buffers[id].bytes);
+      }
+      rows_.push_back(row(one, picked, *dispatches[d], desc.label, *by_32, by_64, bytes));
     }
+  }
+
+  static std::uint64_t groups_of(const Dispatch& dispatch) {
+    return std::uint64_t{dispatch.grid[0]} * dispatch.grid[1] * dispatch.grid[2];
+  }
+
+  /// On one core, if there are workgroups enough. Registers, which may allow fewer, are the compiler's.
+  static std::uint64_t threads_in_flight(const test::TracedRun& run) {
+    std::uint64_t memory = 1;
+    for (const auto& array : run.kernel.arrays) memory += array.bytes;
+    return std::min({kCoreGroups, kCoreThreads / run.trace.workgroup, kCoreBytes / memory}) * run.trace.workgroup;
   }
 
   static bool has_goal(const Picked& picked) {
@@ -191,9 +240,9 @@ class Auditor {
   }
 
   static Json row(const NodeCase& one, const Picked& picked, const Dispatch& dispatch, const std::string& label,
-                  std::uint64_t groups, const test::TracedRun& run, const BindingBytes& sizes) {
-    const auto by_32 = test::count(run.kernel, run.trace, 32);
-    const auto by_64 = test::count(run.kernel, run.trace, 64);
+                  const Traced& traced, const test::Counts& by_64, const BindingBytes& sizes) {
+    const auto& [run, by_32] = traced;
+    const auto groups = groups_of(dispatch);
     // All workgroups, and what of the traced ones had no room.
     const double scale = static_cast<double>(groups) / static_cast<double>(by_32.groups);
     const double rest =
@@ -254,6 +303,7 @@ class Auditor {
                {"kernel", label},
                {"threads", groups * run.trace.workgroup},
                {"workgroup", run.trace.workgroup},
+               {"threads_in_flight", threads_in_flight(run)},
                {"outputs", one.outputs},
                {"bytes_per_output", moved / outputs},
                {"memory_bytes", memory},
@@ -268,8 +318,6 @@ class Auditor {
   }
 
   gpu::Device& gpu_;
-  DeviceProfile profile_;
-  std::vector<gpu::Buffer> buffers_;
   std::vector<Json> rows_;
   std::set<std::string> seen_;
 };

@@ -106,7 +106,7 @@ RawDispatch::RawDispatch(gpu::Executor& executor, const Dispatch& dispatch)
     : RawDispatch(*executor.model().device(), executor.stepper().plan().layout().pipelines[dispatch.pipeline],
                   buffers_of(executor, dispatch), dispatch.grid, dispatch.params) {}
 
-std::vector<WGPUBuffer> buffers_of(const gpu::Executor& executor, const Dispatch& dispatch) {
+std::vector<WGPUBuffer> buffers_of(gpu::Executor& executor, const Dispatch& dispatch) {
   std::vector<WGPUBuffer> buffers;
   for (auto id : std::span(dispatch.bindings).first(dispatch.binding_count)) buffers.push_back(executor.buffer(id));
   return buffers;

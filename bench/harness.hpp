@@ -80,7 +80,7 @@ class RawDispatch {
 };
 
 /// The buffers of a dispatch.
-std::vector<WGPUBuffer> buffers_of(const gpu::Executor& executor, const Dispatch& dispatch);
+std::vector<WGPUBuffer> buffers_of(gpu::Executor& executor, const Dispatch& dispatch);
 
 /// Several dispatches, one after the other, all of them `times` times, in one submission.
 void run_in_order(gpu::Device& device, const std::deque<RawDispatch>& dispatches, int times = 1);

@@ -6,19 +6,30 @@ from collections import defaultdict
 
 # Memory bandwidth in GB/s, float32 arithmetic in TFLOP/s, and where both are from.
 GPUS = [
+    ("Phone", "Qualcomm Adreno 740", 64, 3.7, "[both](https://primua.com/adreno-740/)"),
+    ("Integrated", "Intel Iris Xe, 96 units", 68, 2.1, "128 bit LPDDR4X at 4.27 Gbit/s; 768 lanes at 1.35 GHz"),
     (
-        "Phone",
-        "Qualcomm Adreno 740",
-        67,
-        2.1,
-        "64 bit LPDDR5X at 8.4 Gbit/s; arithmetic: an estimate, lists differ up to 3.5",
+        "Laptop",
+        "Apple M1, 8 cores",
+        68,
+        2.6,
+        "128 bit LPDDR4X at 4.27 Gbit/s; "
+        "[arithmetic](https://www.macrumors.com/2020/11/10/apple-announces-m1-chip-for-the-mac/)",
     ),
-    ("Integrated", "Intel Iris Xe, 96 units", 68, 2.1, "Intel: 128 bit LPDDR4X at 4.27 Gbit/s, 768 lanes at 1.35 GHz"),
-    ("Laptop", "Apple M3, 10 cores", 100, 3.5, "Apple: bandwidth; arithmetic: an estimate, Apple states none"),
-    ("Laptop", "NVIDIA RTX 4060 Laptop", 256, 14.6, "NVIDIA: 3072 lanes at up to 2.37 GHz, 128 bit GDDR6; 16 Gbit/s"),
-    ("Desktop", "NVIDIA RTX 4090", 1008, 82.6, "NVIDIA: 16384 lanes at 2.52 GHz, 384 bit GDDR6X at 21 Gbit/s"),
-    ("Desktop", "AMD RX 7900 XTX", 960, 61.4, "AMD: peak single precision, 384 bit GDDR6 at 20 Gbit/s"),
+    ("Laptop", "NVIDIA RTX 4060 Laptop", 256, 14.6, "128 bit GDDR6 at 16 Gbit/s; 3072 lanes at 2.37 GHz"),
+    ("Desktop", "NVIDIA RTX 4090", 1008, 82.6, "[both](https://waredb.com/processor/nvidia-geforce-rtx-4090)"),
+    (
+        "Desktop",
+        "AMD RX 7900 XTX",
+        960,
+        61.4,
+        "[bandwidth](https://pcspecchart.com/pc_parts/gpu/5), "
+        "[arithmetic](https://cputronic.com/gpu/amd-radeon-rx-7900-xtx)",
+    ),
 ]
+
+COLUMNS = ("op", "outputs", "variant", "kernel", "sectors 32/64", "conflicts", "barriers", "B", "MAC", "ops", "threads")
+COLUMNS += ("in flight",)
 
 HEAD = """# What kernels do to memory
 
@@ -32,11 +43,12 @@ bench/run audit --json audit.json
 
 ## How it is counted
 
-The audit plans layers of four models for a discrete GPU with the limits and features of the adapter at hand. It forces
-every variant that is right for a node, and runs two workgroups from the middle of each dispatch's grid with a text that
-writes every access to a storage or workgroup array to a trace (`tests/support/traced_kernel.hpp`), up to 6000 of each
-thread. The n-th execution of a place in the text by each thread of a subgroup is one instruction; where threads went
-different ways before, that is an estimate.
+The audit plans layers of four models, two of them also with bytes for activations, for a discrete GPU with the limits
+and features of the adapter at hand, and subgroups of 32 and of 64 threads. It forces every variant that is right for a
+node, and runs two workgroups from the middle of each dispatch's grid with a text that writes every access to a storage
+or workgroup array to a trace (`tests/support/traced_kernel.hpp`), up to 6000 of each thread. The n-th execution of a
+place in the text by each thread of a subgroup is one instruction; where threads went different ways before, that is an
+estimate.
 
 - **Sectors**: the 32-byte sectors that instructions touch, in bytes, against the bytes that threads asked for. 1 is
   ideal, less means that threads read the same. Where later instructions use the rest of a sector, a cache may serve
@@ -47,12 +59,12 @@ different ways before, that is an estimate.
 - **Multiply-adds per output**: by the work that the op states; of products and attention.
 - **Operations per output**: operators, accesses and built-in functions of the WGSL that threads execute, an operator on
   a vec4 as one. It is no count of a GPU's instructions.
-- **Threads**: of the whole dispatch. **Barriers**: of a workgroup.
+- **Threads**: of the whole dispatch, and how many of them are in flight on one core: of a core that holds 1024 threads,
+  16 workgroups and 64 KiB of workgroup memory. Registers may allow fewer. **Barriers**: of a workgroup.
 
 Goals, of the variants for GPUs of products, attention and gathers: sectors at most 1.1 for what is loaded, 1.3 in tile
 kernels; and no bank conflict above two ways in any kernel. What is less than a hundredth of the accesses is not judged.
-**Bold** falls short. `*` is what the table chooses on a discrete GPU. Variants that are best on CPU adapters only are
-left out here; the JSON has them.
+**Bold** falls short. Listed is what the tables of variants choose on a discrete GPU; the JSON has all other variants.
 """
 
 ROOFLINE = """
@@ -83,23 +95,24 @@ def counts(rows: list[dict]) -> None:
     seen = set()
     for model, call in dict.fromkeys((row["model"], row["call"]) for row in rows):
         print(f"\n### {model}, {call}\n")
-        print("| op | outputs | variant | kernel | sectors 32/64 | conflicts | barriers | B | MAC | ops | threads |")
-        print("|---|---|---|---|---|---|---|---|---|---|---|")
+        print(f"| {' | '.join(COLUMNS)} |\n{'|---' * len(COLUMNS)}|")
         for row in rows:
-            if (row["model"], row["call"]) != (model, call) or not row["is_for_gpus"]:
+            if (row["model"], row["call"]) != (model, call) or not (row["is_for_gpus"] and row["is_default"]):
                 continue
             arrays = row["arrays"]
             sectors = ", ".join(cell(a, row["short"]) for a in arrays if "sectors_32" in a)
             conflicts = ", ".join(cell(a, row["short"]) for a in arrays if "conflict" in a)
             variant = f"{row['choice']}={row['variant']}" if row["choice"] else ""
-            star = " *" if row["is_default"] and variant else ""
             per_output = (row[name + "_per_output"] for name in ("bytes", "multiply_adds", "operations"))
             figures = " | ".join(number(value) for value in per_output)
-            line = f"| {row['op']} | {row['outputs']} | {variant}{star} | {row['kernel']} | {sectors} | {conflicts} "
-            line += f"| {row['barriers'] or ''} | {figures} | {row['threads']} |"
-            if (model, call, line) not in seen:
+            line = f"| {row['op']} | {row['outputs']} | {variant} | {row['kernel']} | {sectors} | {conflicts} "
+            line += f"| {row['barriers'] or ''} | {figures} | {row['threads']} "
+            line += f"| {min(row['threads'], row['threads_in_flight'])} |"
+            # A node that makes several choices is there once.
+            key = (model, call, row["op"], row["outputs"], row["kernel"], sectors, figures)
+            if key not in seen:
                 print(line)
-            seen.add((model, call, line))
+            seen.add(key)
 
 
 def totals(rows: list[dict]) -> dict:
@@ -128,7 +141,9 @@ def main() -> None:
     judged = [row for row in rows if row["is_for_gpus"]]
     short = [row for row in judged if row["short"]]
     chosen = [row for row in short if row["is_default"]]
-    print(f"Of {len(judged)} dispatches of these variants, {len(short)} fall short; {len(chosen)} of them are chosen.")
+    print(
+        f"Of {len(judged)} dispatches of all variants for GPUs, {len(short)} fall short; {len(chosen)} are chosen ones."
+    )
     print("\n## The counts")
     counts(rows)
     print("\nNo node of these models can take:", ", ".join(f"`{name}`" for name in audit["missing"]) + ".")

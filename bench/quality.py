@@ -3,11 +3,12 @@
     bench/quality.py MODEL.gguf [--text FILE]... [--tokens N] [--most RATIO]
 
 Every token after the first is predicted from all before it. The texts are the project's licence and the lines that
-./run searches. The program is exported with the logits of all tokens, into build/quality, once.
+./run searches. The program is exported with the logits of all tokens, into the cache (build/cache), once.
 """
 
 import argparse
 import math
+import os
 import sys
 from pathlib import Path
 
@@ -111,13 +112,13 @@ def main() -> int:
     parser.add_argument("--tokens", type=int, default=400, help="of each text, at most; by default 400")
     parser.add_argument("--most", type=float, default=math.inf, help="exit with 1 if a ratio is above this")
     options = parser.parse_args()
-    made = nibble.import_gguf(
-        options.model, ROOT / "build" / "quality" / options.model.stem, context_length=options.tokens, full_logits=True
-    )
+    os.environ.setdefault("NIBBLE_CACHE", str(ROOT / "build" / "cache"))
+    made = nibble.import_gguf(options.model, context_length=options.tokens, full_logits=True)
     tokenizer = tokenizers.Tokenizer.from_file(str(made.tokenizer))
     eager, imported = Eager(options.model), OnNibble(made)
     worst = 0.0
-    print(f"{options.model.name}: {made.facts['quantization']}")
+    device = imported.model.device
+    print(f"{options.model.name} on {device.name}, {device.info.engine}: {made.facts['quantization']}")
     for text in options.text or TEXTS:
         tokens = np.array(tokenizer.encode(text.read_text()).ids[: options.tokens], np.int64)
         if len(tokens) < 2:

@@ -26,6 +26,8 @@ PYTHON = Path(sys.prefix) / "bin" / "python3"
 ROOMS = ("graph", "program", "plan", "ops", "boundary", "web")
 # So do files: a browser fetches ranges instead.
 LEFT_OUT = ("src/program/file.cpp", "src/plan/print.cpp")
+# What together() makes of the files in src/web/tune.
+TUNER = "web-few"
 # Those of the second module, generate.wasm, and of the third, constraint.wasm.
 TEXT_ROOMS = ("generate", "web_text")
 CONSTRAINT_ROOMS = ("generate", "constraint")
@@ -152,12 +154,15 @@ def wasm_lines() -> list[str]:
         "  description = $out",
     ]
     flags = f"{DEFINES} {SMALL} {quote(*includes, '-include', ROOT / 'src' / 'web' / 'format.hpp')}"
-    objects = []
+    objects, of_tuner = [], []
     for room, source in together(OUTPUT / "together", ROOMS):
-        objects.append(OUTPUT / "objects" / f"{source.stem}.o")
+        made = OUTPUT / "objects" / f"{source.stem}.o"
         room_flags = f"{flags} {quote(f'-I{generated / room}')}"
-        lines += build_line([objects[-1]], "compile", [source], order=headers, flags=room_flags)
-    return lines + build_line([OUTPUT / "nibble.wasm"], "link", objects) + text_lines()
+        lines += build_line([made], "compile", [source], order=headers, flags=room_flags)
+        (of_tuner if source.stem == TUNER else objects).append(made)
+    # Few pages tune, so the tuner is a module of its own: the planner again, and what a tuner needs of it.
+    lines += build_line([OUTPUT / "nibble.wasm"], "link", objects)
+    return lines + build_line([OUTPUT / "tune.wasm"], "link", [*objects, *of_tuner]) + text_lines()
 
 
 def text_lines() -> list[str]:
@@ -200,11 +205,13 @@ def package_lines() -> list[str]:
     )
     # The second entry shares the first one's module, and so its classes, wherever both are loaded from.
     of_core = ("--alias:#nibble=./nibble.js", "--external:./nibble.js")
-    for entry, out, more in (("index", "nibble", ()), ("generate", "generate", of_core)):
+    # The tuner is loaded by the first one when it is asked for.
+    entries = (("index", "nibble", ("--external:./tune.js",)), ("generate", "generate", of_core), ("tune", "tune", ()))
+    for entry, out, more in entries:
         bundle = bundle_command(tools, WEB / "src" / f"{entry}.ts", DIST / f"{out}.js", *more)
         lines += build_line([DIST / f"{out}.js"], "run", sources, config, what=bundle)
     options = [f"--enable-{name}" for name in FEATURES] + [f"--{name}" for name in SHRINK]
-    for name in ("nibble.wasm", "generate.wasm", "constraint.wasm"):
+    for name in ("nibble.wasm", "tune.wasm", "generate.wasm", "constraint.wasm"):
         shrink = quote(node_tool("node"), tools / "wasm-opt", *options, OUTPUT / name, "-o", DIST / name)
         lines += build_line([DIST / name], "run", [OUTPUT / name], config, what=shrink)
     return lines

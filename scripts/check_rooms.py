@@ -1,8 +1,9 @@
 """Checks what the rooms of src/ may include and call: check_rooms.py BUILD_FOLDER.
 
 The includes are checked twice: by reading the sources, and by asking the compiler, with each room's own flags, which of
-the forbidden ones it finds. What the build lets each room see must be what the table in
-docs/design.md says. And a row of an op must not compile with another number of names than its function has parameters.
+the forbidden ones it finds. What the build lets each room see must be what the table in docs/design.md says. A row of
+an op must not compile with another number of names than its function has parameters. Nodes' arguments are read and set
+by name, and WGSL functions are in .wgsl files.
 """
 
 import json
@@ -29,10 +30,27 @@ BANNED_CALLS = {
     re.compile(r"\bsto(?:i|l|ll|ul|ull|f|d|ld)\("): "stoi() and its kin throw; use std::from_chars",
     re.compile(r"\.value\(\)(?! [!=]= nullptr)"): "value() throws; test it and use *",
 }
+# What is said of a node's arguments by their places, and the files that know these.
+BY_PLACE = re.compile(r"\bargs(?:\.(?:front|back)\(|\[\d)|\.args = \{[^}]")
+KNOW_PLACES = ("graph/graph.hpp", "graph/signature.cpp")
+# C++ joins expressions of elementwise ops and calls of them, which depend on a chain; functions are in .wgsl files,
+# where words in capitals stand for such (plan/shader.hpp). `fn ` before a signature that a .wgsl file declares is none.
+WGSL_ROOMS = ("graph", "plan", "ops", "boundary", "program")
+WGSL_FUNCTION = re.compile(r'"[^"]*\bfn [\w{}]+\(')
+
+
+def ban_texts(room: str, path: str, code: str) -> list[str]:
+    """Why a line may not stand in this file of src/."""
+    found = []
+    if path not in KNOW_PLACES and BY_PLACE.search(code):
+        found.append("a node's arguments have names: node[NAME], Node::set(), Rewriter::make()")
+    if room in WGSL_ROOMS and WGSL_FUNCTION.search(code):
+        found.append("a WGSL function belongs in a .wgsl file")
+    return found
 
 
 def read_sources(root: Path) -> list[str]:
-    """One complaint per forbidden include or banned call."""
+    """One complaint per forbidden include, banned call or banned text."""
     complaints = []
     for path in sorted((root / "src").rglob("*")):
         if path.suffix not in (".cpp", ".hpp", ".h"):
@@ -46,6 +64,8 @@ def read_sources(root: Path) -> list[str]:
                 complaints.append(f"{where}: only the room 'gpu' includes this: {line.strip()}")
             code = line.split("//")[0]
             complaints += [f"{where}: {why}" for call, why in BANNED_CALLS.items() if call.search(code)]
+            inside = str(path.relative_to(root / "src"))
+            complaints += [f"{where}: {why}" for why in ban_texts(room, inside, code)]
     return complaints
 
 

@@ -38,6 +38,7 @@ class Module:
     slots: list[str] = field(default_factory=list)
     expression: str = ""
     needs: list[str] = field(default_factory=list)
+    proven: bool = False
 
 
 def words(text: str) -> list[str]:
@@ -60,6 +61,8 @@ def read(path: Path) -> list[Module]:
                 modules.append(Module(rest.strip(), f"{path}:{number}"))
             case "uses" | "slots" | "needs":
                 getattr(modules[-1], word).extend(words(rest))
+            case "proven":
+                modules[-1].proven = True
             case "expression":
                 modules[-1].expression = f"fn {rest.strip()}"
             case _:
@@ -146,6 +149,7 @@ def declare(module: Module) -> list[str]:
         *([f".slots = {name}_slots"] if module.slots else []),
         *([f'.expression = "{module.expression}"'] if module.expression else []),
         *([".needs_subgroups = true"] if "subgroups" in module.needs else []),
+        *([".proven = true"] if module.proven else []),
     ]
     lines.append(f"inline constexpr Shader {name}{{{', '.join(fields)}}};\n")
     return lines

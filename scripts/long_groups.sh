@@ -94,7 +94,7 @@ fuzz_lane() {
 
 # Two lanes, for two cores. Those with a device run on wgpu-native, whose library is beside the build.
 group_fuzz() {
-  local status=0 icd job programs=() first=(graph web) second=(blob pte grammar)
+  local status=0 icd job programs=() first=(graph web) second=(blob pte grammar tuning)
   icd=$(adapters | sed -n 's/^[a-z]* wgpu //p' | head -n 1)
   if [[ -n $icd ]]; then
     first+=(capi)

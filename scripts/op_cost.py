@@ -21,7 +21,7 @@ MOST_LINES_OF_A_FILE = 400
 CHEAP = "elementwise"
 # What people write: no lock files, no data.
 FOLDERS = ("src", "include", "python", "web", "tests", "scripts", "bench", "examples", "docs", "cmake")
-SUFFIXES = {".cpp", ".hpp", ".h", ".wgsl", ".py", ".ts", ".mjs", ".html", ".css", ".md", ".cmake", ".sh"}
+SUFFIXES = {".cpp", ".hpp", ".h", ".wgsl", ".py", ".ts", ".js", ".mjs", ".html", ".css", ".md", ".cmake", ".sh"}
 NOT_OURS = {"node_modules", "dist"}
 
 FAMILY = re.compile(r'^const Family k\w+\{"(\w+)"', re.MULTILINE)

@@ -154,7 +154,9 @@ def c_struct(options: list[Option]) -> str:
         text = f"/* {option.plain_text[:-1]}{note}. */"
         lines += textwrap.wrap(text, WIDTH, initial_indent="  ", subsequent_indent="     ")
         lines.append(f"  {option.kind.c} {option.name};")
-    lines += ["  nibble_progress progress;", "  void* user; /* for progress */", "} nibble_load_options;", ""]
+    lines += ["  nibble_progress progress;", "  void* user; /* for progress */"]
+    lines += ["  /* Before that, if the load measures a tuning: how many cases are done, and how many there are. */"]
+    lines += ["  nibble_progress tuning_progress;", "} nibble_load_options;", ""]
     return "\n".join([*lines, "#endif", ""])
 
 
@@ -207,6 +209,7 @@ def load(
     on_progress: Callable[[int, int], None] | None = None,
     *,
     engine: str | None = None,
+    on_tuning: Callable[[int, int], None] | None = None,
 """
 
 PYTHON_TUNE = '''
@@ -238,12 +241,20 @@ PYTHON_DOC = '''    """Loads a .pte file onto a GPU.
         or one of devices(); by default what $NIBBLE_DEVICE says, else the best adapter.
     engine: the WebGPU implementation, "dawn" or "wgpu"; by default what $NIBBLE_ENGINE says, else any.
     on_progress: called with the bytes of weights uploaded so far, and in all.
+    on_tuning: called before that, if the load measures a tuning: with the number of cases that are done, and of all.
 '''
 
 
 def python_load(options: list[Option]) -> str:
     lines = [f'        ("{option.name}", {option.kind.ctypes}),' for option in options]
-    fields = [*lines, '        ("progress", Progress),', '        ("user", c_void_p),', "    )", ""]
+    fields = [
+        *lines,
+        '        ("progress", Progress),',
+        '        ("user", c_void_p),',
+        '        ("tuning_progress", Progress),',
+        "    )",
+        "",
+    ]
     defaults = {"text": '""', "names": "()", "variants": "()", "tuning": "None"}
     keywords = [
         f"    {option.name}: {option.kind.python} = {defaults.get(option.type, option.default)}," for option in options
@@ -266,7 +277,7 @@ def python_load(options: list[Option]) -> str:
             "    options = _take(",
             *[f"        {option.name}={option.name}," for option in options],
             "    )",
-            "    return load_program(path, device, engine, on_progress, options)",
+            "    return load_program(path, device, engine, on_progress, on_tuning, options)",
             PYTHON_TUNE,
             "",
             "def _take(",

@@ -232,15 +232,18 @@ configure() {
   touch "$stamp"
 }
 
-# build PRESET [TARGET...]: once per process is enough.
+# build PRESET [TARGET...]: once per process is enough. Lanes that want the same folder wait for each other.
 declare -A was_built=()
 build() {
-  local what="$*" preset=$1 targets=()
+  local what="$*" preset=$1 targets=() status=0 lock
   [[ -z ${was_built[$what]-} ]] || return 0
   shift
   (($#)) && targets=(--target "$@")
-  configure "$preset" || return 1
-  step "build $preset" "build-$preset" cmake --build "build/$preset" "${targets[@]}" && was_built[$what]=1
+  exec {lock}>"build/$preset.lock" && flock "$lock"
+  configure "$preset" && step "build $preset" "build-$preset" cmake --build "build/$preset" "${targets[@]}" || status=1
+  exec {lock}>&-
+  ((status)) || was_built[$what]=1
+  return $status
 }
 
 # Puts the Node of .venv first: the one that distributions have may be too old.

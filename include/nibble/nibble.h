@@ -79,8 +79,9 @@ NIBBLE_EXPORT bool nibble_set_wgpu_functions(const char* const* names, void* con
 /* `provide` is called when Dawn is first needed, to hand its functions over then and not before. */
 NIBBLE_EXPORT void nibble_set_wgpu_provider(void (*provide)(void)) NIBBLE_NOEXCEPT;
 
-/* `check` is asked on this thread, between the submissions of its calls and loads: true ends them with the code
- * "cancelled". It may cancel the session whose call asks, but not use it. Null for none. */
+/* `check` is asked on this thread, between the submissions of its calls and loads, and while a large program is
+ * planned: true ends them with the code "cancelled". It may cancel the session whose call asks, but not use it. Null
+ * for none. */
 NIBBLE_EXPORT void nibble_set_stop_check(bool (*check)(void)) NIBBLE_NOEXCEPT;
 
 /* All adapters as a JSON list. Valid until the thread's next call of this function. `engine`: "dawn", "wgpu", or null

@@ -87,6 +87,8 @@ class NIBBLE_API Device {
 struct LoadOptions : Options {
   /// Bytes of weights uploaded so far, and in all.
   std::function<void(std::uint64_t done, std::uint64_t total)> on_progress = {};
+  /// Before that, if the load measures a tuning: how many cases are done, and how many there are.
+  std::function<void(std::uint64_t done, std::uint64_t total)> on_tuning = {};
 };
 
 class NIBBLE_API Model {
@@ -187,8 +189,8 @@ struct TuneOptions : Options {
 /// it, what was measured until then is kept as well.
 NIBBLE_API Result<std::string> tune(const Device& device, const std::string& path, const TuneOptions& options = {});
 
-/// `check` is asked on this thread, between the submissions of its calls and loads: true ends them with `cancelled`.
-/// It may cancel the session whose call asks, but not use it. Null for none.
+/// `check` is asked on this thread, between the submissions of its calls and loads, and while a large program is
+/// planned: true ends them with `cancelled`. It may cancel the session whose call asks, but not use it. Null for none.
 NIBBLE_API void set_stop_check(bool (*check)()) noexcept;
 
 /// A trace in the format that chrome://tracing and Perfetto read. An error only where there is no memory.

@@ -26,7 +26,7 @@ struct TunedOn {
   friend bool operator==(const TunedOn&, const TunedOn&) = default;
 };
 
-/// The variant that a choice selects for a range of rows and of widths. Ranges include both ends.
+/// The variant that a choice selects for a range of rows, widths and depths. Ranges include both ends.
 struct TuningRow {
   std::string choice = {};
   std::string variant = {};
@@ -34,6 +34,8 @@ struct TuningRow {
   std::uint64_t max_rows = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t min_width = 0;
   std::uint64_t max_width = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t min_depth = 0;  ///< such as the keys that an attention sees
+  std::uint64_t max_depth = std::numeric_limits<std::uint64_t>::max();
   std::optional<std::uint32_t> traits = {};  ///< just these, of those that the choice knows; none: whatever they are
   TunedOn on = {};                           ///< elsewhere it says nothing
 

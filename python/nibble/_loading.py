@@ -17,11 +17,14 @@ def load_program(
     device: str | int | Device | DeviceInfo | None,
     engine: str | None,
     on_progress: Callable[[int, int], None] | None,
+    on_tuning: Callable[[int, int], None] | None,
     options: ctypes.Structure,
 ) -> Model:
     """load() with its options as nibble_load_options."""
     opened = _open(device, engine)
-    failures = _report(on_progress, options)
+    failures: list[BaseException] = []
+    options.progress = _reporter(on_progress, failures)
+    options.tuning_progress = _reporter(on_tuning, failures)
     with opened._handle.use() as native, _native.watch:
         owner = lib.nibble_model_load(native, take_path(path), ctypes.byref(options))
         if failures:
@@ -45,7 +48,8 @@ def tune_program(
 ) -> dict:
     """tune() with its options as nibble_load_options."""
     opened = _open(device, engine)
-    failures = _report(on_progress, options)
+    failures: list[BaseException] = []
+    options.progress = _reporter(on_progress, failures)
     file = None if output is None else take_path(output)
     with opened._handle.use() as native, _native.watch:
         text = lib.nibble_tune_json(native, take_path(path), ctypes.byref(options), file)
@@ -61,9 +65,8 @@ def _open(device: str | int | Device | DeviceInfo | None, engine: str | None) ->
     return Device(device, engine)
 
 
-def _report(on_progress: Callable[[int, int], None] | None, options: ctypes.Structure) -> list[BaseException]:
-    """Lets the library call on_progress. What that raises ends the call, and is put into the list."""
-    failures: list[BaseException] = []
+def _reporter(on_progress: Callable[[int, int], None] | None, failures: list[BaseException]):
+    """What the library calls for on_progress. What that raises ends the call, and is put into the list."""
 
     def report(done: int, total: int, _user) -> None:
         try:
@@ -73,6 +76,4 @@ def _report(on_progress: Callable[[int, int], None] | None, options: ctypes.Stru
             failures.append(error)
             _native.watch.stop(error)
 
-    if on_progress is not None:
-        options.progress = _native.Progress(report)
-    return failures
+    return _native.Progress(report) if on_progress is not None else _native.Progress()

@@ -2,7 +2,7 @@
 
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import executorch.backends.vulkan.patterns as patterns
@@ -46,10 +46,13 @@ class Partitioner(VulkanPartitioner):
         # Storage types and memory layouts mean nothing to Nibble, and cost copies.
         super().__init__({"skip_tag_memory_metadata": True, **(compile_options or {})}, **lists)
         self.outside: dict[str, str] = {}
+        # Is told the next step of the export: the exporter itself tells nobody.
+        self.tell: Callable[[str], None] = lambda step: None
         _teach_backend()
 
     def transform_for_pre_decomposition(self, exported_program):
         """Keeps attention in one piece, and gives operators on numbers the form that Nibble has."""
+        self.tell("decomposing")
         graph = exported_program.graph_module.graph
         for node in list(graph.nodes):
             if node.target == aten.scaled_dot_product_attention.default:
@@ -64,6 +67,7 @@ class Partitioner(VulkanPartitioner):
         return exported_program
 
     def partition(self, exported_program) -> PartitionResult:
+        self.tell("partitioning")
         module = exported_program.graph_module
         support = _Support(
             exported_program,
@@ -85,6 +89,7 @@ class Partitioner(VulkanPartitioner):
         self.outside = support.reasons
         tag_constant_data(exported_program)
         tag_mutated_buffer(exported_program)
+        self.tell("delegating")
         return PartitionResult(tagged_exported_program=exported_program, partition_tags=tags)
 
 

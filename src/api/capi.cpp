@@ -116,6 +116,11 @@ void nibble_device_free(nibble_device* device) noexcept { discard(device); }
 
 namespace {
 
+void set_progress(std::function<void(std::uint64_t, std::uint64_t)>& to, nibble_progress progress, void* user) {
+  if (progress == nullptr) return;
+  to = [progress, user](std::uint64_t done, std::uint64_t total) { progress(done, total, user); };
+}
+
 /// Of LoadOptions or TuneOptions; false with the error.
 template <class Taken>
 bool take_given(const nibble_load_options* given, Taken& to) {
@@ -126,11 +131,7 @@ bool take_given(const nibble_load_options* given, Taken& to) {
     return false;
   }
   static_cast<nibble::Options&>(to) = std::move(*taken);
-  if (const auto progress = given->progress; progress != nullptr) {
-    to.on_progress = [progress, user = given->user](std::uint64_t done, std::uint64_t total) {
-      progress(done, total, user);
-    };
-  }
+  set_progress(to.on_progress, given->progress, given->user);
   return true;
 }
 
@@ -143,6 +144,7 @@ nibble_model* nibble_model_load(nibble_device* device, const char* path, const n
     if (!is_there(device, "device") || !is_there(path, "path")) return nullptr;
     nibble::LoadOptions options;
     if (!take_given(given, options)) return nullptr;
+    if (given != nullptr) set_progress(options.on_tuning, given->tuning_progress, given->user);
     auto model = nibble::Model::load(device->device, path, options);
     if (!model) return failed(std::move(model).error());
     return new nibble_model{

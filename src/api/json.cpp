@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <unordered_set>
 
 #include "program/checks.hpp"
 
@@ -42,8 +43,19 @@ class JsonBuilder {
       return const_cast<Json&>(list.as<Json::Array>()->back());
     }
     // A name that comes twice keeps its first value; the other goes nowhere.
-    if (list.find(names_.back()) != nullptr) return nowhere_ = std::move(value);
-    return list[names_.back()] = std::move(value);
+    if (is_known(list)) return nowhere_ = std::move(value);
+    list.append(names_.back(), std::move(value));
+    return const_cast<Json&>(list.as<Json::Object>()->back().second);
+  }
+  /// Whether the object has the next name. It is looked for one by one as long as there are few.
+  bool is_known(const Json& object) {
+    const auto& members = *object.as<Json::Object>();
+    if (members.size() < kFew) return object.find(names_.back()) != nullptr;
+    auto& known = known_.back();
+    if (known.empty()) {
+      for (const auto& member : members) known.insert(member.first);
+    }
+    return !known.insert(names_.back()).second;
   }
   bool add(Json value) {
     place(std::move(value));
@@ -54,18 +66,23 @@ class JsonBuilder {
     if (is_deep_) return false;
     open_.push_back(&place(std::move(list)));
     names_.emplace_back();
+    known_.emplace_back();
     return true;
   }
   bool end() {
     open_.pop_back();
     names_.pop_back();
+    known_.pop_back();
     return true;
   }
+
+  static constexpr std::size_t kFew = 16;
 
   Json& root_;
   Json nowhere_;
   std::vector<Json*> open_;         ///< the lists around the next value; each is the last item of the one before
   std::vector<std::string> names_;  ///< of the next value in each of them
+  std::vector<std::unordered_set<std::string>> known_;  ///< names in each of them, if they are many
   bool is_deep_ = false;
 };
 

@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "api/fingerprint.hpp"
-#include "api/new_file.hpp"
+#include "gpu/stop.hpp"
 #include "ops/registry.hpp"
 #include "program/file.hpp"
 
@@ -16,6 +16,7 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kGpuMs = 1500;
 constexpr std::uint64_t kCpuMs = 15000;
+constexpr std::array<std::string_view, 3> kEnded = {"complete", "out of time", "stopped"};  ///< by Tuned::Ended
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
@@ -41,12 +42,16 @@ Result<Wish> wish_of(const Options& options) {
   return said == "0" ? Wish::nothing : Wish::what_is_kept;
 }
 
-/// The rows of a kept file for a device. Nobody asked for it, so what is wrong with it is only said.
-std::vector<TuningRow> read_kept(const std::string& path, const DeviceProfile& profile,
-                                 std::vector<std::string>& notes) {
+/// What a kept file says for a device. Nobody asked for it, so what is wrong with it is only said.
+struct Kept {
+  std::vector<TuningRow> rows = {};
+  bool is_stopped = false;
+};
+
+Kept read_kept(const std::string& path, const DeviceProfile& profile, std::vector<std::string>& notes) {
   std::error_code error;
   if (path.empty() || !fs::exists(path, error)) return {};
-  auto text = read_text(path);
+  auto text = read_text(path, kMostTuningBytes);
   if (!text) {
     notes.push_back(text.error().message);
     return {};
@@ -58,7 +63,7 @@ std::vector<TuningRow> read_kept(const std::string& path, const DeviceProfile& p
   // Names that this version does not have are those of another version.
   if (usable.word.empty() && !known) usable = {{}, known.error().message};
   if (!usable.word.empty()) notes.push_back(fmt::format("{}: {}", path, usable.word));
-  return std::move(usable.rows);
+  return {std::move(usable.rows), was_stopped(*text, tuned_on(profile))};
 }
 
 }  // namespace
@@ -73,39 +78,26 @@ std::string kept_tuning_path(const Graph& graph) {
   return folder.empty() ? "" : (folder / "tunings" / fmt::format("{:016x}.json", structure_of(graph))).string();
 }
 
-Status keep_tuning(const std::string& path, Json tuning) {
-  std::error_code error;
-  if (const auto folder = fs::path(path).parent_path(); !folder.empty()) fs::create_directories(folder, error);
-  std::string before;
-  if (fs::exists(path, error)) {
-    TRY_ASSIGN(before, read_text(path));
-  }
-  auto merged = merge_tuning(before, std::move(tuning));
-  if (!merged) return fail(merged.error().code, "{}: {}", path, merged.error().message);
-  TRY_ASSIGN(auto file, NewFile::create(path));
-  TRY(file.write(std::as_bytes(std::span(*merged))));
-  return file.finish();
-}
-
 Json to_json(const gpu::Tuned& tuned, const DeviceProfile& profile) {
   Json json = to_json(std::span(tuned.rows), tuned_on(profile));
   json["milliseconds"] = std::round(tuned.milliseconds);
   json["cases"] = tuned.cases;
   json["measured"] = tuned.measured;
   json["refused"] = tuned.refused;
+  json["ended"] = kEnded[static_cast<std::size_t>(tuned.ended)];
   return json;
 }
 
 Result<gpu::Tuned> measure_tuning(const std::shared_ptr<gpu::Device>& device, const Graph& graph,
                                   ConstantSource& source, const Options& options, const gpu::Progress& progress) {
   const auto registry = ops::registry();
-  TRY_ASSIGN(const auto plan, Plan::make(graph, device->profile(), options, registry));
+  TRY_ASSIGN(const auto plan, Plan::make(graph, device->profile(), options, registry, gpu::is_stop_wanted));
   const auto usual = device->profile().kind == AdapterKind::cpu ? kCpuMs : kGpuMs;
   return gpu::tune(device, plan, options, registry, source, options.tune_ms != 0 ? options.tune_ms : usual, progress);
 }
 
 Result<std::vector<TuningRow>> tuning_of_load(const std::shared_ptr<gpu::Device>& device, const Graph& graph,
-                                              ConstantSource& source, const Options& options,
+                                              ConstantSource& source, const LoadOptions& options,
                                               const std::string& program, std::vector<std::string>& notes) {
   const auto& profile = device->profile();
   TRY_ASSIGN(const auto wish, wish_of(options));
@@ -114,17 +106,19 @@ Result<std::vector<TuningRow>> tuning_of_load(const std::shared_ptr<gpu::Device>
   if (!given.rows.empty() || wish == Wish::nothing) return std::move(given.rows);
   const auto kept = kept_tuning_path(graph);
   for (const auto& path : {program.empty() ? program : tuning_beside(program), kept}) {
-    if (auto rows = read_kept(path, profile, notes); !rows.empty()) return rows;
+    auto [rows, is_stopped] = read_kept(path, profile, notes);
+    if (!rows.empty() && (!is_stopped || wish != Wish::measured)) return std::move(rows);
   }
   if (wish != Wish::measured) return std::vector<TuningRow>{};
 
-  TRY_ASSIGN(auto tuned, measure_tuning(device, graph, source, options, nullptr));
-  TRY(gpu::check_stop_of_load());
+  TRY_ASSIGN(auto tuned, measure_tuning(device, graph, source, options, options.on_tuning));
   notes.insert(notes.end(), tuned.refused.begin(), tuned.refused.end());
   // A program runs as well where nothing can be kept.
-  if (auto status = kept.empty() ? Status{} : keep_tuning(kept, to_json(tuned, profile)); !status) {
+  const bool is_worth_it = !kept.empty() && (!tuned.rows.empty() || tuned.ended == gpu::Tuned::Ended::complete);
+  if (auto status = is_worth_it ? keep_tuning(kept, to_json(tuned, profile)) : Status{}; !status) {
     notes.push_back(status.error().message);
   }
+  TRY(gpu::check_stop_of_load());
   std::vector<TuningRow> rows;
   rows.reserve(tuned.rows.size());
   for (auto& row : tuned.rows) rows.push_back(std::move(row.row));

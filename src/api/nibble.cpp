@@ -44,7 +44,7 @@ Status load_graph(const Device& device, Graph graph, MethodSignature signature, 
   Options tuned = options;
   TRY_ASSIGN(tuned.tuning, tuning_of_load(gpu, graph, source, options, path, model.notes));
   gpu::Phase phase(gpu->tracer(), "plan");
-  TRY_ASSIGN(auto plan, Plan::make(std::move(graph), gpu->profile(), tuned, ops::registry()));
+  TRY_ASSIGN(auto plan, Plan::make(std::move(graph), gpu->profile(), tuned, ops::registry(), gpu::is_stop_wanted));
   model.boundary = std::make_shared<const Boundary>(std::move(signature), plan);
   phase.end();
   TRY_ASSIGN(model.resources, gpu::ModelResources::make(gpu, std::move(plan), marked, options.on_progress));

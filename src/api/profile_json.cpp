@@ -71,6 +71,8 @@ std::string profile_to_json(const DeviceProfile& profile) {
       {"packed_dot", profile.packed_dot},
       {"timestamp_query", profile.timestamp_query},
       {"mapped_storage", profile.mapped_storage},
+      {"subgroup_min", profile.subgroup_min},
+      {"unchecked_kernels", profile.unchecked_kernels},
       {"subgroup_max", profile.subgroup_max},
       {"subgroups_need_enable", profile.subgroups_need_enable},
   };
@@ -104,6 +106,8 @@ Result<DeviceProfile> profile_from_json(std::string_view text) {
   reader.take("timestamp_query", profile.timestamp_query);
   // Not in older ones, either.
   if (json->find("mapped_storage") != nullptr) reader.take("mapped_storage", profile.mapped_storage);
+  if (json->find("subgroup_min") != nullptr) reader.take("subgroup_min", profile.subgroup_min);
+  if (json->find("unchecked_kernels") != nullptr) reader.take("unchecked_kernels", profile.unchecked_kernels);
   reader.take("subgroup_max", profile.subgroup_max);
   reader.take("subgroups_need_enable", profile.subgroups_need_enable);
   TRY(reader.status());

@@ -19,7 +19,7 @@ Result<std::string> tune_program(const std::shared_ptr<gpu::Device>& device, con
   const auto kept = !options.output.empty() ? options.output : kept_tuning_path(program.graph);
   if (kept.empty()) return fail(ErrorCode::io, "there is no folder to keep a tuning in: $NIBBLE_CACHE names none");
   TRY(keep_tuning(kept, json));
-  if (tuned.is_stopped) {
+  if (tuned.ended == gpu::Tuned::Ended::stopped) {
     return fail(ErrorCode::cancelled, "tuning was stopped when {} of {} cases were measured; they are in '{}'",
                 tuned.measured, tuned.cases, kept);
   }

@@ -9,9 +9,14 @@
 
 #include "api/json.hpp"
 #include "nibble/tuning.hpp"
+#include "plan/tuning.hpp"
 #include "plan/tuning_rows.hpp"
 
 namespace nibble {
+
+/// Bounds of a document, which may be somebody else's.
+constexpr std::size_t kMostTuningBytes = std::size_t{4} << 20;
+constexpr std::size_t kMostTuningRows = 16384;
 
 /// Reads each choice with read_choice(). Other fields next to "choices" are ignored.
 Result<std::vector<TuningRow>> tuning_from_json(std::string_view text);
@@ -22,16 +27,14 @@ TunedOn tuned_on(const DeviceProfile& profile);
 /// One of "tunings".
 Json to_json(std::span<const TunedRow> rows, const TunedOn& on);
 
-/// A document with a tuning added, in place of one of the same device, driver and engine. `text` is that of a document
-/// with "tunings", or empty.
-Result<std::string> merge_tuning(std::string_view text, Json tuning);
+/// What it was measured on; an error if a tuning does not say so.
+Result<TunedOn> tuned_on(const Json& tuning);
+/// Its choices, in their order.
+Result<std::vector<TuningRow>> rows_of(const Json& tuning);
+/// The list of "tunings" of a document, null if it has none.
+Result<Json> parse_tuning(std::string_view text);
+const Json::Array* tunings_of(const Json& document);
 
-/// Of rows that were read, those for this device and this Nibble. If there are some but none is for it, `word` is a
-/// sentence that says so.
-struct UsableTuning {
-  std::vector<TuningRow> rows;
-  std::string word;
-};
 UsableTuning usable_tuning(std::vector<TuningRow> rows, const DeviceProfile& profile);
 
 }  // namespace nibble

@@ -96,7 +96,9 @@ Status bench_command(const BenchOptions& options) {
   TRY_ASSIGN(const Device device, Device::open(options.device, options.engine));
   TRY(trace.start(device));
   Progress progress;
-  TRY_ASSIGN(const Model model, Model::load(device, options.model, {options, progress.callback()}));
+  Progress tuning(Progress::Of::tuning);
+  TRY_ASSIGN(const Model model, Model::load(device, options.model, {options, progress.callback(), tuning.callback()}));
+  tuning.clear();
   progress.clear();
   say_notes(model.notes());
   TRY_ASSIGN(const HostInputs inputs, make_inputs(model, device, options));

@@ -66,6 +66,7 @@ Status bench_command(const BenchOptions& options);
 
 struct TuneCommandOptions : TuneOptions {
   std::vector<std::string> models;
+  std::vector<std::string> merge;  ///< files of tunings; then there are no models
   std::string device;
   std::string engine;
   bool json = false;

@@ -164,15 +164,25 @@ struct CommandLine {
 
   void add_tune() {
     auto* command = app.add_subcommand("tune", "Measure which kernels are the fastest here, and keep that for later");
-    command->add_option("model", tune.models, "Programs (.pte)")->required();
+    auto* models = command->add_option("model", tune.models, "Programs (.pte)");
     add_json(*command, tune.json);
+    auto* output = command
+                       ->add_option("--output", tune.output,
+                                    "File that the tuning is added to, such as model.tuning.json; without it, one in "
+                                    "the cache folder")
+                       ->type_name("FILE");
     command
-        ->add_option("--output", tune.output,
-                     "File that the tuning is added to, such as model.tuning.json; without it, one in the cache folder")
-        ->type_name("FILE");
+        ->add_option("--merge", tune.merge,
+                     "Measure nothing, but add the tunings in these files, of this or of other machines, to --output")
+        ->type_name("FILE")
+        ->excludes(models)
+        ->needs(output);
     add_option_flags(*command, tune);
     add_device(*command, tune);
-    command->callback([this] { chosen = [this] { return tune_command(tune); }; });
+    command->callback([this] {
+      if (tune.models.empty() && tune.merge.empty()) throw CLI::RequiredError("model");
+      chosen = [this] { return tune_command(tune); };
+    });
   }
 
   void add_ops() {

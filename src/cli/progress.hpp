@@ -17,8 +17,7 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
   ~Progress();
 
-  /// For LoadOptions::on_progress or TuneOptions::on_progress; empty when nothing is to be shown. Must not outlive this
-  /// object.
+  /// For the options of a load or a tuning; empty when nothing is to be shown. Must not outlive this object.
   std::function<void(std::uint64_t, std::uint64_t)> callback();
   /// Takes the bar away.
   void clear();

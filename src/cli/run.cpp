@@ -125,7 +125,9 @@ Status run_command(const RunOptions& options) {
   TRY_ASSIGN(const Device device, Device::open(options.device, options.engine));
   TRY(trace.start(device));
   Progress progress;
-  TRY_ASSIGN(const Model model, Model::load(device, options.model, {options, progress.callback()}));
+  Progress tuning(Progress::Of::tuning);
+  TRY_ASSIGN(const Model model, Model::load(device, options.model, {options, progress.callback(), tuning.callback()}));
+  tuning.clear();
   progress.clear();
   say_notes(model.notes());
   if (!options.outputs.empty() && options.outputs.size() != model.outputs().size()) {

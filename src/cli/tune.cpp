@@ -1,4 +1,4 @@
-#include "api/json.hpp"
+#include "api/tuning_merge.hpp"
 #include "cli/commands.hpp"
 #include "cli/interrupt.hpp"
 #include "cli/progress.hpp"
@@ -59,6 +59,7 @@ void say_notes(std::span<const std::string> notes) {
 }
 
 Status tune_command(const TuneCommandOptions& options) {
+  if (!options.merge.empty()) return merge_files(options.output, options.merge);
   if (!options.output.empty() && options.models.size() != 1) {
     return fail(ErrorCode::invalid_argument, "--output takes the tuning of one model, but {} are given",
                 options.models.size());

@@ -84,8 +84,12 @@ void add(Engine& engine, WGPUAdapter handle, std::vector<Adapter>& out) {
   profile.limits = limits_of(adapter.limits);
   profile.subgroups_need_enable = engine.subgroups_need_enable();
   read_features(adapter);
+  profile.unchecked_kernels = engine.has_unchecked_modules();
   profile.packed_dot = true;  // naga and Tint have it on every backend
-  if (profile.subgroups) profile.subgroup_max = info.subgroupMaxSize;
+  if (profile.subgroups) {
+    profile.subgroup_min = info.subgroupMinSize;
+    profile.subgroup_max = info.subgroupMaxSize;
+  }
   engine.call().AdapterInfoFreeMembers(info);
   out.push_back(std::move(adapter));
 }

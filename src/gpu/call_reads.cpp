@@ -12,9 +12,9 @@ Status CallReads::make(Device& device, const Layout& layout, std::span<const WGP
   sources_.resize(1);
   if (layout.staging_bytes != 0) TRY(sources_[kStaging].readback.make(device, layout.staging_bytes));
   for (std::size_t i = 0; i < layout.buffers.size(); ++i) {
-    if (!layout.buffers[i].is_mapped) continue;
+    if (layout.buffers[i].mapped != HostUse::read) continue;
     source_of_[i] = sources_.size();
-    sources_.emplace_back().readback.use(buffers[i]);
+    sources_.emplace_back().readback.use(buffers[i], Mapping::Mode::read);
   }
   outputs_.reserve(layout.outputs.size());
   places_.reserve(layout.outputs.size() + 1);

@@ -17,6 +17,9 @@ ErrorCode code_of(WGPUErrorType type, std::string_view message) {
   return is_full ? ErrorCode::out_of_memory : ErrorCode::gpu;
 }
 
+/// In what wgpu-native says of a device that is lost.
+constexpr std::string_view kLost = "evice is lost";
+
 struct OpenDevices {
   std::mutex mutex;
   std::map<std::string, std::weak_ptr<Device>, std::less<>> by_selector;
@@ -162,9 +165,12 @@ Result<Buffer> Device::make_buffer(std::uint64_t bytes, WGPUBufferUsage usage, s
   WGPUBufferDescriptor descriptor{};
   descriptor.usage = usage;
   descriptor.size = bytes;
+  descriptor.mappedAtCreation = (usage & WGPUBufferUsage_MapWrite) != 0 ? 1 : 0;
   ErrorScope scope(*this, ErrorScope::Catch::everything);
   Buffer buffer(*engine_, call().DeviceCreateBuffer(handle(), &descriptor));
   TRY(scope.close(what));
+  // Dawn gives none where there is no memory to map.
+  if (!buffer) return fail(ErrorCode::out_of_memory, "{} failed on {}: it cannot be mapped", what, profile_.name);
   return buffer;
 }
 
@@ -220,14 +226,27 @@ Status ErrorScope::close(std::string_view what) {
 
 Status ErrorScope::settle(std::string_view what) { return take(what); }
 
+void ErrorScope::look_for_loss() {
+  // wgpu-native gives a device up where there is no memory for a write, and tells that when its queue is empty. Until
+  // then it aborts where mapped memory is looked at, as a call in flight would; but whoever makes a buffer hears it.
+  if (failure_.type == WGPUErrorType_NoError || device_.engine().has_scopes_per_thread()) return;
+  auto first = std::exchange(failure_, {});
+  WGPUBufferDescriptor descriptor{};
+  descriptor.usage = WGPUBufferUsage_CopyDst;
+  descriptor.size = 16;
+  const Buffer buffer(device_.engine(), device_.call().DeviceCreateBuffer(device_.handle(), &descriptor));
+  if (!failure_.message.contains(kLost)) failure_ = std::move(first);
+}
+
 Status ErrorScope::take(std::string_view what) {
+  look_for_loss();
   std::lock_guard guard(device_.latch_mutex_);
   if (device_.latched_) return std::unexpected(*device_.latched_);
   if (failure_.type == WGPUErrorType_NoError) return {};
   auto code = code_of(failure_.type, failure_.message);
   auto message = std::exchange(failure_, {}).message;
   // wgpu-native may report a lost device as another error before it calls on_lost.
-  if (message.contains("evice is lost")) {
+  if (message.contains(kLost)) {
     device_.latched_ = Error{ErrorCode::device_lost, fmt::format("the device {} is lost", device_.profile_.name)};
     return std::unexpected(*device_.latched_);
   }

@@ -38,6 +38,7 @@ class Device {
   bool has_failed() const;  ///< whether lost() has something to say
   Status check() const;
 
+  /// One that the host writes (MapWrite) is mapped from the beginning.
   Result<Buffer> make_buffer(std::uint64_t bytes, WGPUBufferUsage usage, std::string_view what);
   /// The compiled kernels. Not to be used in a forked process.
   Pipelines& pipelines() { return pipelines_; }
@@ -111,6 +112,8 @@ class ErrorScope {
 
   Status take(std::string_view what);
   void pop();
+  /// An error may have cost the device, although nobody said so.
+  void look_for_loss();
 
   Device& device_;
   std::unique_lock<FairMutex> lock_;

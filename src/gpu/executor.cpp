@@ -18,7 +18,6 @@ Executor::Executor(std::shared_ptr<const ModelResources> model, std::shared_ptr<
       converted_(layout_.inputs.size()),
       state_rows_(layout_.states.size()) {
   given_.reserve(taken_.size());
-  writes_.reserve(layout_.inputs.size());
 }
 
 Result<std::unique_ptr<Executor>> Executor::make(std::shared_ptr<const ModelResources> model,
@@ -44,6 +43,7 @@ Result<std::unique_ptr<Executor>> Executor::make_empty(std::shared_ptr<const Mod
   TRY_ASSIGN(self->dispatcher_,
              Dispatcher::make(device, self->model_->pipelines(), self->buffers_.raw, layout.max_dispatches));
   TRY(self->reads_.make(device, layout, self->buffers_.raw));
+  self->writes_.make(device, layout, self->buffers_.raw);
   return self;
 }
 
@@ -101,6 +101,7 @@ Status Executor::submit_batches() {
 
   TRY(prepare());
   if (can_fault_) reads_.add_fault();
+  writes_.release();
   for (std::size_t i = 0; i < std::max<std::size_t>(batches.size(), 1); ++i) {
     TRY(flight_.make_room(device_));
     // Asking may take longer than a small call, so nobody is asked before the GPU has much to do.
@@ -135,7 +136,10 @@ Status Executor::submit_batch(std::size_t end) {
   flight_.add(device_.submit(commands));
   submitted_ = end;
   fault_unread_ = can_fault_;
-  if (is_last) reads_.request();
+  if (is_last) {
+    reads_.request();
+    writes_.request();
+  }
   return scope.settle("submitting a call");
 }
 

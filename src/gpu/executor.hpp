@@ -8,6 +8,7 @@
 
 #include "boundary/boundary.hpp"
 #include "gpu/call_reads.hpp"
+#include "gpu/call_writes.hpp"
 #include "gpu/dispatcher.hpp"
 #include "gpu/host_convert.hpp"
 #include "gpu/in_flight.hpp"
@@ -59,8 +60,13 @@ class Executor {
   /// What counts of the state, with so many rows in use.
   std::vector<StateRange> live_ranges(std::span<const std::int64_t> rows) const;
 
-  /// A buffer of the layout, of the model or of this session. For benchmarks.
-  WGPUBuffer buffer(BufferId id) const { return buffers_.raw[id]; }
+  /// A buffer of the layout, of the model or of this session, which is not mapped until the next call. For benchmarks.
+  WGPUBuffer buffer(BufferId id) {
+    writes_.release();
+    return buffers_.raw[id];
+  }
+  /// How many inputs were written where kernels read them, without a copy.
+  std::uint64_t mapped_inputs() const { return writes_.mapped(); }
 
   /// Begins a call: checks and converts the method's inputs, plans it and uploads the data to the GPU. An error while a
   /// call is in flight.
@@ -97,13 +103,6 @@ class Executor {
   Result<double> measure(std::uint32_t times);
 
  private:
-  /// An input that a call uploads.
-  struct Write {
-    std::size_t input = 0;
-    const void* data = nullptr;
-    std::uint64_t bytes = 0;
-  };
-
   Executor(std::shared_ptr<const ModelResources> model, std::shared_ptr<const Boundary> boundary);
   /// Its state is zero.
   static Result<std::unique_ptr<Executor>> make_empty(std::shared_ptr<const ModelResources> model,
@@ -116,7 +115,6 @@ class Executor {
   Status clear_state();
   Status take_inputs(std::span<const HostTensor> inputs);
   Status take_data(std::size_t input, const HostTensor& tensor);
-  Status write_inputs();
 
   void plan_reads(std::span<const HostOutput> outputs);
   Status prepare();
@@ -143,6 +141,7 @@ class Executor {
   BufferSet buffers_;
   std::optional<Dispatcher> dispatcher_;
   CallReads reads_;
+  CallWrites writes_;
   CallState call_;
   InFlight flight_;
   std::unique_ptr<Timer> timer_;        ///< if the call is timed
@@ -156,7 +155,6 @@ class Executor {
   std::vector<HostMemory> converted_;     ///< per input of the graph
   std::vector<std::int64_t> state_rows_;  ///< after the last call that succeeded
   bool is_incomplete_ = false;            ///< replacing the state failed midway
-  std::vector<Write> writes_;
   enum class Stage : std::uint8_t {
     idle,
     ready,      ///< inputs are set

@@ -8,6 +8,15 @@
 
 namespace nibble::gpu {
 
+namespace {
+
+WGPUBufferUsage map_usage(HostUse use) {
+  if (use == HostUse::none) return WGPUBufferUsage_None;
+  return use == HostUse::read ? WGPUBufferUsage_MapRead : WGPUBufferUsage_MapWrite;
+}
+
+}  // namespace
+
 void BufferSet::GiveBack::operator()(Device* device) const noexcept {
   if (!is_forked() && !device->has_failed()) device->engine().give_back(device->queue());
 }
@@ -19,7 +28,7 @@ Result<BufferSet> BufferSet::make(Device& device, const Layout& layout, bool (*w
   for (std::size_t i = 0; i < layout.buffers.size(); ++i) {
     const auto& desc = layout.buffers[i];
     if (!wanted(desc.role)) continue;
-    const auto usage = desc.is_mapped ? kAll | WGPUBufferUsage_MapRead : kAll;
+    const auto usage = kAll | map_usage(desc.mapped);
     TRY_ASSIGN(auto buffer,
                device.make_buffer(desc.bytes, usage, fmt::format("making a buffer of {} bytes", desc.bytes)));
     if (!set.memory) set.memory.reset(&device);

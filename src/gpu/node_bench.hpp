@@ -12,14 +12,11 @@ namespace nibble::gpu {
 struct NodeResults {
   struct Output {
     DType dtype = DType::f32;
+    DType stored = DType::f32;  ///< on the device
     std::vector<std::byte> bytes;
   };
   std::vector<Output> outputs;
 };
-
-/// Whether two variants gave the same: floats up to 1/500 of their own size or of the usual one, since sums in another
-/// order differ in what is lost; integers up to one, since they are rounded from such sums.
-bool agree(const NodeResults& a, const NodeResults& b);
 
 class NodeBench {
  public:

@@ -15,6 +15,7 @@ std::string access_key(std::span<const Access> bindings) {
 
 std::string pipeline_key(const PipelineDesc& desc) {
   std::string key = access_key(desc.bindings);
+  if (desc.unchecked) key += '!';
   for (const auto& constant : desc.overrides) key += fmt::format(" {}={}", constant.name, constant.value);
   return key + '\n' + desc.wgsl;
 }
@@ -180,9 +181,10 @@ std::shared_ptr<const BindLayout> Pipelines::bind_layout(std::span<const Access>
 }
 
 std::shared_ptr<const ShaderModule> Pipelines::shader_module(const PipelineDesc& desc) {
+  const auto key = (desc.unchecked ? "!" : "") + desc.wgsl;
   {
     const std::lock_guard lock(mutex_);
-    if (auto there = find_alive(modules_, desc.wgsl)) return there;
+    if (auto there = find_alive(modules_, key)) return there;
   }
   WGPUShaderSourceWGSL source{};
   source.chain.sType = WGPUSType_ShaderSourceWGSL;
@@ -190,10 +192,10 @@ std::shared_ptr<const ShaderModule> Pipelines::shader_module(const PipelineDesc&
   WGPUShaderModuleDescriptor descriptor{};
   descriptor.nextInChain = &source.chain;
   descriptor.label = view(desc.label);
-  auto made =
-      std::make_shared<ShaderModule>(device_.engine(), device_.engine().make_module(device_.handle(), descriptor));
+  auto made = std::make_shared<ShaderModule>(
+      device_.engine(), device_.engine().make_module(device_.handle(), descriptor, desc.unchecked));
   const std::lock_guard lock(mutex_);
-  return add_alive<ShaderModule>(modules_, desc.wgsl, std::move(made));
+  return add_alive<ShaderModule>(modules_, key, std::move(made));
 }
 
 }  // namespace nibble::gpu

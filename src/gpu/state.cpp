@@ -14,12 +14,14 @@ constexpr std::uint64_t kPieceBytes = std::uint64_t{4} << 20;
 Status Executor::check_settled() const {
   TRY(check_idle());
   if (!is_incomplete_) return {};
+  TRY(device_.check());  // of a device that failed, it stays incomplete
   return fail(ErrorCode::invalid_argument,
               "this session's state is incomplete, because replacing it failed: reset or restore it");
 }
 
 Status Executor::rewind(std::int64_t rows, ConstantSource& source) {
   TRY(check_settled());
+  TRY(device_.check());
   if (rows < 0) return fail(ErrorCode::out_of_range, "a session cannot be rewound to row {}", rows);
   const auto by_rows = model_->by_rows();
   const auto other = std::ranges::find(by_rows, 0);
@@ -62,6 +64,7 @@ std::vector<Upload> Executor::initial_uploads() const {
 }
 
 Status Executor::fill_state(std::span<const Upload> uploads, ConstantSource& source) {
+  TRY(device_.check());
   is_incomplete_ = true;
   TRY(clear_state());
   // It leaves out what is zero, as most of a cache's beginning.
@@ -71,7 +74,6 @@ Status Executor::fill_state(std::span<const Upload> uploads, ConstantSource& sou
 }
 
 Status Executor::clear_state() {
-  TRY(device_.check());
   ErrorScope scope(device_, ErrorScope::Catch::validation);
   const CommandEncoder encoder = device_.make_encoder();
   for (std::size_t i = 0; i < layout_.buffers.size(); ++i) {

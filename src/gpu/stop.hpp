@@ -9,8 +9,8 @@
 
 namespace nibble::gpu {
 
-/// Asked on the thread that set it, between the submissions of its calls and loads: true means that they shall stop.
-/// Null for none.
+/// Asked on the thread that set it, between the submissions of its calls and loads, and while large programs are
+/// planned: true means that they shall stop. Null for none.
 void set_stop_check(bool (*check)()) noexcept;
 /// The answer of this thread's check, or that its time is over.
 bool is_stop_wanted();

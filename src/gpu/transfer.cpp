@@ -1,6 +1,7 @@
 // The part of the executor that takes inputs from the caller and plans the readback of outputs. The Boundary decides
 // what may be passed.
 #include <algorithm>
+#include <cstring>
 #include <new>
 
 #include "gpu/executor.hpp"
@@ -60,14 +61,14 @@ Status Executor::take_inputs(std::span<const HostTensor> inputs) {
   for (const auto& tensor : inputs) given_.push_back(given_of(tensor));
   TRY(boundary_->take(given_, taken_));
   TRY(boundary_->set(stepper_, taken_));
-  writes_.clear();
+  TRY(writes_.begin());
   for (std::size_t i = 0; i < layout_.inputs.size(); ++i) {
     if (boundary_->wants_elements(i)) TRY(take_data(i, inputs[boundary_->method_input(i)]));
   }
   phase.next("plan");
   TRY(stepper_.update());
   phase.next("upload inputs");
-  return write_inputs();
+  return writes_.write();
 }
 
 Status Executor::take_data(std::size_t input, const HostTensor& tensor) {
@@ -77,31 +78,35 @@ Status Executor::take_data(std::size_t input, const HostTensor& tensor) {
   const std::uint64_t padded = Size(bytes).align_up(4).unchecked();
   const Range range = boundary_->range(input);
   const bool as_is = tensor.dtype == desc.dtype && desc.dtype != DType::boolean && padded == bytes && !desc.host_read;
+  const bool is_wanted = desc.used && padded != 0;
+  std::byte* mapped = nullptr;
+  if (is_wanted) {
+    TRY_ASSIGN(mapped, writes_.memory(input));
+  }
 
   const void* data = tensor.data;
   std::optional<BadElement> bad;
   if (as_is) {
     if (!desc.checks.empty()) bad = find_outside(tensor.dtype, tensor.data, count, range);
   } else {
-    TRY_ASSIGN(std::byte * memory, converted_[input].take(std::max<std::uint64_t>(padded, 4)));
+    // What is mapped may be slow to read, and goes away before the call.
+    std::byte* memory = desc.host_read ? nullptr : mapped;
+    if (memory == nullptr) {
+      TRY_ASSIGN(memory, converted_[input].take(std::max<std::uint64_t>(padded, 4)));
+    }
     bad = to_device(tensor.dtype, tensor.data, desc.dtype, memory, count, range);
     std::fill(memory + bytes, memory + padded, std::byte{0});
     if (desc.host_read) stepper_.set_host_data(input, {reinterpret_cast<const std::int32_t*>(memory), count});
     data = memory;
   }
   if (bad) return std::unexpected(boundary_->bad_element(stepper_, input, *bad));
-  if (desc.used && padded != 0) writes_.push_back({input, data, padded});
-  return {};
-}
-
-Status Executor::write_inputs() {
-  if (writes_.empty()) return {};
-  ErrorScope scope(device_, ErrorScope::Catch::validation);
-  for (const auto& write : writes_) {
-    auto* buffer = buffers_.raw[layout_.inputs[write.input].buffer];
-    device_.call().QueueWriteBuffer(device_.queue(), buffer, 0, write.data, write.bytes);
+  if (!is_wanted || data == mapped) return {};
+  if (mapped != nullptr) {
+    std::memcpy(mapped, data, padded);
+  } else {
+    writes_.add(input, data, padded);
   }
-  return scope.close("handing the inputs to the GPU");
+  return {};
 }
 
 void Executor::plan_reads(std::span<const HostOutput> outputs) {

@@ -14,7 +14,8 @@ struct Tuned {
   std::size_t measured = 0;          ///< of so many cases
   std::size_t cases = 0;
   double milliseconds = 0;
-  bool is_stopped = false;  ///< the stop check ended it; rows are what was found before
+  /// Why it ended; rows are what was found before.
+  enum class Ended : std::uint8_t { complete, out_of_time, stopped } ended = Ended::complete;
 };
 
 /// Measures for so many milliseconds at most, the most important nodes first. `source` has the constants of the plan's

@@ -76,13 +76,16 @@ struct Node {
   std::string_view name() const { return origin.empty() ? op : origin; }
   /// An argument by the name that its signature gives it. Only for names that it has: builds with assertions check.
   ValueId operator[](std::string_view arg) const;
+  void set(std::string_view arg, ValueId v);
   /// What the node makes: a tensor, a SymInt, or a list of them. Schemas have it last.
-  ValueId out() const { return tail.empty() ? args.back() : tail.back().out(); }
+  ValueId out() const { return tail.empty() ? made() : tail.back().out(); }
+  /// What it makes by itself, before its tail.
+  ValueId made() const { return args.back(); }
   /// All other arguments, but for those of the tail.
   std::span<const ValueId> inputs() const { return std::span(args).first(args.size() - 1); }
   /// Whether the value passes from the node to its tail, or within it.
   bool keeps(ValueId v) const {
-    return !tail.empty() && v != out() && (v == args.back() || std::ranges::find(tail, v, &Node::out) != tail.end());
+    return !tail.empty() && v != out() && (v == made() || std::ranges::find(tail, v, &Node::out) != tail.end());
   }
   /// The value whose storage the output may share, if the op gives a view.
   std::optional<ValueId> viewed() const;

@@ -39,6 +39,12 @@ ValueId Node::operator[](std::string_view arg) const {
   return args[place.value_or(0)];
 }
 
+void Node::set(std::string_view arg, ValueId v) {
+  const auto place = signature->find(arg);
+  assert(place && "the op has no argument of this name");
+  if (place) args[*place] = v;
+}
+
 std::optional<ValueId> Node::viewed() const {
   const auto place = signature->viewed();
   return place ? std::optional(args[*place]) : std::nullopt;

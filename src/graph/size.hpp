@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <span>
 
 #include "graph/status.hpp"
 
@@ -76,5 +77,15 @@ class Size {
   std::uint64_t value_ = 0;
   bool valid_ = true;
 };
+
+/// A product that wraps instead of overflowing: sizes beside a dimension of zero may be absurd.
+constexpr std::int64_t wrapping_product(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+}
+constexpr std::int64_t wrapping_product(std::span<const std::int64_t> sizes) {
+  std::int64_t product = 1;
+  for (const auto size : sizes) product = wrapping_product(product, size);
+  return product;
+}
 
 }  // namespace nibble

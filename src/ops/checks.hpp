@@ -26,9 +26,9 @@ inline Status check_activation(const Lowering& op, std::string_view activation) 
 
 /// The loops of a thread that goes over a whole filter.
 inline Status check_rounds(const Lowering& op, std::int64_t rounds) {
-  if (op.profile().kind != AdapterKind::cpu || std::cmp_less_equal(rounds, DeviceProfile::kMaxRounds)) return {};
-  return op.fail("a filter takes {} steps, but on this device it may take {} at most", rounds,
-                 DeviceProfile::kMaxRounds);
+  const auto most = op.profile().max_rounds();
+  if (std::cmp_less_equal(rounds, most)) return {};
+  return op.fail("a filter takes {} steps, but on this device it may take {} at most", rounds, most);
 }
 
 /// A number that is known to fit.

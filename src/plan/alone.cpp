@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "plan/batches.hpp"
+
 namespace nibble {
 namespace {
 
@@ -89,6 +91,14 @@ Graph node_alone(const Plan& plan, std::uint32_t node) {
     if (auto* tensor = alone.tensor(v)) tensor->staging = outside(tensor->dtype);
   }
   return alone;
+}
+
+Result<std::shared_ptr<const Plan>> plan_alone(const Plan& plan, std::uint32_t node, Options options,
+                                               Registry registry) {
+  constexpr std::uint64_t kShorter = 8;
+  if (options.max_batch_work == 0) options.max_batch_work = default_batch_work(plan.profile());
+  options.max_batch_work = std::max<std::uint64_t>(1, options.max_batch_work / kShorter);
+  return Plan::lower(node_alone(plan, node), plan.profile(), plan.preferences().with_all(), options, registry);
 }
 
 std::string likeness(const Plan& plan, std::uint32_t node, const LiveValues& live) {

@@ -50,6 +50,8 @@ struct Number {
   bool is_integer = false;
   std::int64_t integer = 0;  ///< the value, if it is integral
   bool is_live = false;      ///< a SymInt: it may differ in the next call, so kernels may not depend on it
+
+  float to_float() const { return static_cast<float>(value); }
 };
 
 /// An integer that may be a SymInt, and so may differ in the next call. A plain std::int64_t is fixed by the program.
@@ -116,6 +118,9 @@ class Outs : public Tensors {
   using Tensors::Tensors;
   Out operator[](std::size_t i) const { return {Tensors::operator[](i)}; }
 };
+
+/// Some of a tensor's dimensions.
+using DimSet = std::array<bool, Shape::kMaxRank>;
 
 /// Any of the above that holds tensors. All of them must be float32 or float16.
 template <class T>

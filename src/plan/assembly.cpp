@@ -53,33 +53,6 @@ const Shader* stores_of(const BindingFormat& b) {
   return nullptr;
 }
 
-/// What the words in capitals of access.wgsl stand for.
-struct Words {
-  std::string_view name;
-  std::string binding;
-  std::string_view access;
-  std::string_view scalar;
-  std::string_view store;
-};
-
-void write(std::string& out, std::string_view body, const Words& words) {
-  const std::pair<std::string_view, std::string_view> all[] = {{"NAME", words.name},
-                                                               {"BINDING", words.binding},
-                                                               {"ACCESS", words.access},
-                                                               {"SCALAR", words.scalar},
-                                                               {"STORE", words.store}};
-  while (!body.empty()) {
-    const auto* const found = std::ranges::find_if(all, [&](const auto& one) { return body.starts_with(one.first); });
-    if (found == std::end(all)) {
-      out += body.front();
-      body.remove_prefix(1);
-    } else {
-      out += found->second;
-      body.remove_prefix(found->first.size());
-    }
-  }
-}
-
 }  // namespace
 
 Assembly::Assembly(const Kernel& kernel, std::string_view op) : kernel_(kernel), op_(op) {
@@ -149,13 +122,14 @@ std::string Assembly::text(const DeviceProfile& profile) const {
   const bool has_tail = !kernel_.tail.text.empty();
   std::uint32_t binding = 0;
   for (const auto& b : formats) {
-    const Words words{.name = b.name,
-                      .binding = std::to_string(++binding),
-                      .access = b.access == Access::read ? "read" : "read_write",
-                      .scalar = b.elem == Elem::i32 ? "i32" : "f32",
-                      .store = has_tail && b.name == "result" ? "put" : "store"};
-    write(out, loads_of(b, is_native_half(b, profile)).body, words);
-    if (const Shader* stores = stores_of(b)) write(out, stores->body, words);
+    const auto number = std::to_string(++binding);
+    const Word words[] = {{"NAME", b.name},
+                          {"BINDING", number},
+                          {"ACCESS", b.access == Access::read ? "read" : "read_write"},
+                          {"SCALAR", b.elem == Elem::i32 ? "i32" : "f32"},
+                          {"STORE", has_tail && b.name == "result" ? "put" : "store"}};
+    write_words(out, loads_of(b, is_native_half(b, profile)).body, words);
+    if (const Shader* stores = stores_of(b)) write_words(out, stores->body, words);
   }
   const bool packs = std::ranges::any_of(
       formats, [](const BindingFormat& b) { return b.elem == Elem::f16 && b.access == Access::read_write; });

@@ -5,12 +5,13 @@
 
 #include <fmt/format.h>
 
+#include "wgsl.hpp"
+
 namespace nibble {
 namespace {
 
 constexpr std::string_view kNames[] = {"with0", "with1", "with2", "with3", "with4", "with5"};
-constexpr std::string_view kParameters[] = {"v: vec4<f32>, ", "a: vec4<f32>, b: vec4<f32>, ",
-                                            "a: vec4<f32>, b: vec4<f32>, c: vec4<f32>, "};
+constexpr const Shader* kSteps[] = {&wgsl::step_of_one, &wgsl::step_of_two, &wgsl::step_of_three};
 
 std::string_view scalar_of(DType dtype) { return is_float(dtype) ? "f32" : "i32"; }
 
@@ -33,9 +34,10 @@ std::string Chain::operand(const Tensor& tensor) {
 void Chain::add(std::span<const Tensor* const> operands, const Tensor& out, const Step& step) {
   const auto n = values_.size();
   const bool has_numbers = step.expression.find("params.") != std::string_view::npos;
-  fmt::format_to(std::back_inserter(steps_), "fn tail{}({}params: vec4<f32>) -> vec4<{}> {{ return {}{}); }}\n", n,
-                 kParameters[operands.size() - 1], scalar_of(out.dtype), step.keeps_nan ? "tail_nan(v, " : "(",
-                 step.expression);
+  const auto nth = std::to_string(n);
+  const auto expression = fmt::format("{}{})", step.keeps_nan ? "tail_nan(v, " : "(", step.expression);
+  const Word words[] = {{"NTH", nth}, {"SCALAR", scalar_of(out.dtype)}, {"EXPRESSION", expression}};
+  write_words(steps_, kSteps[operands.size() - 1]->body, words);
   fmt::format_to(std::back_inserter(lines_), "let x{} = tail{}(", n, n);
   for (const Tensor* t : operands) fmt::format_to(std::back_inserter(lines_), "{}, ", operand(*t));
   if (has_numbers) {
@@ -50,14 +52,27 @@ void Chain::add(std::span<const Tensor* const> operands, const Tensor& out, cons
   values_.push_back({out.id, out.dtype});
 }
 
+const Shader& Chain::plain_take(bool is_one, std::uint8_t lanes) {
+  return is_one ? wgsl::take_one : lanes == 4 ? wgsl::take_four : wgsl::take_element;
+}
+
+void Chain::write_take(std::string& out, std::size_t operand, const Shader& how) {
+  const auto nth = std::to_string(operand);
+  const Word words[] = {{"NTH", nth}};
+  write_words(out, how.body, words);
+}
+
 std::string Chain::text(std::string_view takes, std::uint8_t lanes) const {
-  const auto from = scalar_of(values_.front().dtype);
-  const auto to = scalar_of(values_.back().dtype);
-  return fmt::format(
-      "{}{}fn tail(i: u32, x0: vec4<{}>) -> vec4<{}> {{\n{}return x{};\n}}\n{}", steps_, takes, from, to, lines_,
-      values_.size() - 1,
-      lanes == 1 ? fmt::format("fn store_result(i: u32, v: {0}) {{ put_result(i, tail(i, vec4<{0}>(v)).x); }}\n", from)
-                 : fmt::format("fn store4_result(i: u32, v: vec4<{}>) {{ put4_result(i, tail(i, v)); }}\n", from));
+  const auto last = std::to_string(values_.size() - 1);
+  const Word words[] = {{"FIRST", scalar_of(values_.front().dtype)},
+                        {"SCALAR", scalar_of(values_.back().dtype)},
+                        {"STEPS", lines_},
+                        {"LAST", last}};
+  std::string out = steps_;
+  out += takes;
+  write_words(out, wgsl::all_steps.body, words);
+  write_words(out, (lanes == 1 ? wgsl::store_tail_1 : wgsl::store_tail_4).body, words);
+  return out;
 }
 
 }  // namespace nibble

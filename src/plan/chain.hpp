@@ -36,6 +36,10 @@ class Chain {
   bool overflowed() const { return operands_.overflowed() || numbers_.overflowed(); }
   /// What its steps call.
   std::span<const Shader* const> functions() const { return functions_; }
+  /// How an operand is read that has one element, or else the result's shape.
+  static const Shader& plain_take(bool is_one, std::uint8_t lanes);
+  /// Appends the function that reads an operand.
+  static void write_take(std::string& out, std::size_t operand, const Shader& how);
   /// The WGSL: `takes` has the functions that read operands, `lanes` is how many elements the kernel stores at a time.
   std::string text(std::string_view takes, std::uint8_t lanes) const;
 

@@ -1,5 +1,6 @@
 // One thread copies one vec4 of words.
 // Bindings: source, target_ (words4).
+//! proven: a thread has one place on both sides
 
 struct Params {
   count: u32,

@@ -178,7 +178,8 @@ class Probe final : public Sink {
 
 class Explorer {
  public:
-  explicit Explorer(PlanParts& parts) : parts_(parts), live_(parts.graph), unknown_(parts.graph.values.size()) {
+  Explorer(PlanParts& parts, IsStopWanted is_stop_wanted)
+      : parts_(parts), live_(parts.graph), unknown_(parts.graph.values.size()), stop_(is_stop_wanted) {
     const Graph& g = parts_.graph;
     needs_.scratch_bytes.resize(g.nodes.size());
     parts_.spare.assign(g.nodes.size(), 0);
@@ -193,6 +194,7 @@ class Explorer {
   Result<Needs> run(Refusals* refusals) {
     for (std::uint32_t n = 0; n < parts_.graph.nodes.size(); ++n) {
       auto status = explore(n);
+      TRY(stop_.after(0));  // whoever heard it may have taken it for a refusal
       if (status) continue;
       if (refusals == nullptr) return std::unexpected(std::move(status).error());
       refusals->add(std::move(status).error());
@@ -257,6 +259,7 @@ class Explorer {
     std::uint32_t dispatches = 0;
     bool is_first = true;
     do {
+      TRY(stop_.after(kNodesPerLowering));
       Probe probe(parts_, combinations, n, known);
       TRY(Lowering(planned, live_, n, probe).run());
       needs_.scratch_bytes[n] = std::max(needs_.scratch_bytes[n], probe.scratch_bytes);
@@ -349,16 +352,21 @@ class Explorer {
 
   /// A limit, so that a hostile program cannot make planning slow.
   static constexpr std::size_t kMostAttempts = 4096;
+  /// To lower a node takes as long as passes look at so many.
+  static constexpr std::uint64_t kNodesPerLowering = 16;
 
   PlanParts& parts_;
   LiveValues live_;
   std::vector<bool> unknown_;  ///< depends on the caller's data
   std::size_t attempts_ = 0;
+  StopCheck stop_;
   Needs needs_;
 };
 
 }  // namespace
 
-Result<Needs> explore(PlanParts& parts, Refusals* refusals) { return Explorer(parts).run(refusals); }
+Result<Needs> explore(PlanParts& parts, IsStopWanted is_stop_wanted, Refusals* refusals) {
+  return Explorer(parts, is_stop_wanted).run(refusals);
+}
 
 }  // namespace nibble

@@ -18,6 +18,6 @@ struct Needs {
 /// the ops, the operands, the storage's entries and the layout's `batch_work` must be set before. An op that fails at
 /// its largest shapes, or that this device cannot run, fails the plan; with `refusals`, it is noted there, and the
 /// shapes that the program states for its results are taken as they are.
-Result<Needs> explore(PlanParts& parts, Refusals* refusals = nullptr);
+Result<Needs> explore(PlanParts& parts, IsStopWanted is_stop_wanted, Refusals* refusals = nullptr);
 
 }  // namespace nibble

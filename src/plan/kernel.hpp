@@ -140,6 +140,8 @@ struct Kernel {
   Size work = 0;
   /// In any call, where this is more than at the largest shapes, because it depends on the caller's integers.
   Size most_work = 0;
+  bool fits = true;           ///< its tiles end where the tensors do; else it may read past them, and needs checks
+  bool unchecked = false;     ///< without bounds checks; see bounds.hpp
   bool whole_groups = false;  ///< the threads of a workgroup work together, so its size must not change
   Overrides overrides{};
   Slots slots{};

@@ -27,12 +27,19 @@ enum class BufferRole : std::uint8_t {
   fault,     ///< belongs to the Session: kFaultWords words for bad data that kernels report; zero before each call
 };
 
+/// What the host maps a buffer for while no call uses it.
+enum class HostUse : std::uint8_t {
+  none,
+  read,   ///< an output, or the fault buffer
+  write,  ///< an input
+};
+
 /// Every buffer is a multiple of 16 bytes and at least 16, so kernels may read and write whole vec4s. The padding after
 /// the last element has no meaning.
 struct BufferDesc {
   std::uint64_t bytes = 0;
   BufferRole role = BufferRole::slot;
-  bool is_mapped = false;  ///< the host maps it to read it: an output, or the fault buffer
+  HostUse mapped = HostUse::none;
 };
 
 /// Copies `bytes` bytes of constant `constant`, from `source_offset` on, to `buffer` at `buffer_offset` (a multiple of
@@ -60,6 +67,7 @@ struct PipelineDesc {
   std::vector<Access> bindings;
   std::vector<Override> overrides;
   bool reports_faults = false;
+  bool unchecked = false;  ///< the engine may leave out bounds checks
 };
 
 inline constexpr std::size_t kMaxBindings = 8;

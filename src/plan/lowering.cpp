@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <limits>
 
+#include "plan/bounds.hpp"
 #include "plan/copy.hpp"
 
 namespace nibble {
@@ -44,6 +44,22 @@ Result<std::size_t> Lowering::dim(std::int64_t value, std::size_t rank, std::str
   return static_cast<std::size_t>(value < 0 ? value + n : value);
 }
 
+Result<DimSet> Lowering::dims(std::int64_t value, std::size_t rank, std::string_view arg) const {
+  DimSet set{};
+  TRY_ASSIGN(const auto d, dim(value, rank, arg));
+  set[d] = true;
+  return set;
+}
+
+Result<DimSet> Lowering::dims(const Ints& list, std::size_t rank, std::string_view arg) const {
+  DimSet set{};
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    TRY_ASSIGN(const auto d, dim(list[i], rank, arg));
+    set[d] = true;
+  }
+  return set;
+}
+
 Status Lowering::set_shape(Out& out, const Shape& shape) {
   // Working memory is planned from single dimensions, so none may be larger than its bound, even if the elements would
   // fit.
@@ -61,6 +77,15 @@ Status Lowering::set_shape(Out& out, const Shape& shape) {
   if (!(live_.shapes[out.id] == shape)) {
     live_.shapes[out.id] = shape;
     live_.changed[out.id] = 1;
+  }
+  return {};
+}
+
+Status Lowering::set_shapes(const Outs& outs, std::initializer_list<Shape> shapes) {
+  for (std::size_t i = 0; i < std::min(outs.size(), shapes.size()); ++i) {
+    if (!outs.has(i)) continue;
+    Out out = outs[i];
+    TRY(set_shape(out, shapes.begin()[i]));
   }
   return {};
 }
@@ -188,11 +213,26 @@ RowRange Lowering::row_range(std::int64_t rows, std::initializer_list<const Shar
 
 Status Lowering::dispatch(const Kernel& kernel) {
   if (error_) return std::unexpected(*std::exchange(error_, std::nullopt));
-  if (!is_joined() || !kernel.tail.text.empty()) return sink_.dispatch(kernel);
+  if (!is_joined() || !kernel.tail.text.empty()) return emit(kernel);
   const auto* result = std::ranges::find_if(kernel.bind, [](const BufferArg& b) {
     return b.format.name == "result" && b.buffer.kind != BufferRef::Kind::scratch;
   });
-  return result == kernel.bind.end() ? sink_.dispatch(kernel) : dispatch_with_tail(kernel, *result);
+  return result == kernel.bind.end() ? emit(kernel) : dispatch_with_tail(kernel, *result);
+}
+
+Status Lowering::emit(const Kernel& kernel) {
+  if (!profile().unchecked_kernels || !is_proven(kernel)) [[likely]]
+    return sink_.dispatch(kernel);
+  Facts facts{.rows = {kernel.threads, 0, When::kAny}};
+  const auto& chosen = choose(kBounds, facts.trait(kFits, kernel.fits, true));
+  Kernel own = kernel;
+  own.unchecked = &chosen == kBounds.variants.data();
+  return sink_.dispatch(own);
+}
+
+Status Lowering::dispatch_threads(const Shader& shader, const Bindings& bind, const Params& params,
+                                  std::uint64_t threads, const Slots& slots) {
+  return dispatch({.shader = shader, .bind = bind, .params = params, .threads = threads, .slots = slots});
 }
 
 Out Lowering::last_out() const {
@@ -212,7 +252,7 @@ Status Lowering::add_tail(Chain& chain) {
 }
 
 Status Lowering::dispatch_with_tail(const Kernel& kernel, const BufferArg& result) {
-  const auto own = whole().args.back();
+  const auto own = whole().made();
   Tensor first{own, planned_.graph.tensor(own)->dtype, live_.shapes[own], "out"};
   Chain chain(first);
   TRY(add_tail(chain));
@@ -226,10 +266,7 @@ Status Lowering::dispatch_with_tail(const Kernel& kernel, const BufferArg& resul
                           first.shape);
     }
     joined.bind.push_back(read(Chain::name_of(i), t));
-    const bool by_quads = !is_one && result.format.lanes == 4;
-    fmt::format_to(std::back_inserter(takes),
-                   "fn take{0}(i: u32) -> vec4<f32> {{ return vec4<f32>({1}{0}({2})){3}; }}\n", i,
-                   by_quads ? "load4_with" : "f32(load_with", is_one ? "0u" : "i", by_quads ? "" : ")");
+    Chain::write_take(takes, i, Chain::plain_take(is_one, result.format.lanes));
   }
   if (error_) return std::unexpected(*std::exchange(error_, std::nullopt));
   const auto text = chain.text(takes, result.format.lanes);
@@ -237,7 +274,7 @@ Status Lowering::dispatch_with_tail(const Kernel& kernel, const BufferArg& resul
     return nibble::fail(ErrorCode::internal, "{}: a chain has {} lists of numbers", name(), chain.numbers().size());
   }
   joined.tail = {text, chain.functions()};
-  return sink_.dispatch(joined);
+  return emit(joined);
 }
 
 }  // namespace nibble

@@ -79,8 +79,13 @@ class Lowering {
   [[nodiscard]] std::unexpected<Error> vfail(fmt::string_view text, fmt::format_args args) const;
   /// A dimension argument in [-rank, rank), made non-negative.
   Result<std::size_t> dim(std::int64_t value, std::size_t rank, std::string_view arg) const;
+  /// The dimension, or those of a list, as a set.
+  Result<DimSet> dims(std::int64_t value, std::size_t rank, std::string_view arg) const;
+  Result<DimSet> dims(const Ints& list, std::size_t rank, std::string_view arg) const;
 
   Status set_shape(Out& out, const Shape& shape);
+  /// Of those outputs that there are.
+  Status set_shapes(const Outs& outs, std::initializer_list<Shape> shapes);
   void set_int(SymIntOut out, std::int64_t value);
   /// The largest shape that a tensor can have.
   const Shape& bound(const Tensor& tensor) const { return planned_.graph.tensor(tensor.id)->shape; }
@@ -140,6 +145,11 @@ class Lowering {
   /// The number of dispatch() calls may depend only on choices and on what the program fixes. Set `threads = 0` when
   /// there is nothing to do.
   Status dispatch(const Kernel& kernel);
+  /// A thread for every four elements: as many as the parameters say.
+  template <class P>
+  Status dispatch_quads(const Shader& shader, const Bindings& bind, const P& params, const Slots& slots = {}) {
+    return dispatch_threads(shader, bind, params, params.quads, slots);
+  }
 
   /// Whether elementwise ops are computed together with this one.
   bool is_joined() const { return !whole().tail.empty(); }
@@ -180,6 +190,9 @@ class Lowering {
   const Node& whole() const { return planned_.graph.nodes[node_]; }
   const Node& part() const { return part_ == 0 ? whole() : whole().tail[part_ - 1]; }
   Status dispatch_with_tail(const Kernel& kernel, const BufferArg& result);
+  Status emit(const Kernel& kernel);
+  Status dispatch_threads(const Shader& shader, const Bindings& bind, const Params& params, std::uint64_t threads,
+                          const Slots& slots);
   std::string_view arg(std::size_t index) const { return op().signature.list[index].name; }
   ValueId id(std::size_t index) const { return part().args[index]; }
   const Value& value(std::size_t index) const { return planned_.graph.values[id(index)]; }

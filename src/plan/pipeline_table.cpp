@@ -20,7 +20,8 @@ std::size_t hash_of(const Kernel& kernel, std::uint32_t workgroup) {
 
 bool PipelineTable::matches(PipelineId id, const Kernel& kernel, std::uint32_t workgroup) const {
   const Key& key = keys_[id];
-  if (key.shader != &kernel.shader.get() || key.workgroup != workgroup || key.bindings.size() != kernel.bind.size()) {
+  if (key.shader != &kernel.shader.get() || key.workgroup != workgroup || key.unchecked != kernel.unchecked ||
+      key.bindings.size() != kernel.bind.size()) {
     return false;
   }
   for (std::size_t i = 0; i < key.bindings.size(); ++i) {
@@ -45,8 +46,10 @@ Status PipelineTable::intern(const Kernel& kernel, std::uint32_t workgroup, cons
   PipelineDesc desc;
   desc.label = kernel.shader.get().name;
   desc.wgsl = assembly.text(profile);
+  desc.unchecked = kernel.unchecked;
   Key key{.shader = &kernel.shader.get(),
           .workgroup = workgroup,
+          .unchecked = kernel.unchecked,
           .overrides = kernel.overrides,
           .slots = kernel.slots,
           .expression = kernel.expression,

@@ -27,6 +27,7 @@ class PipelineTable {
   struct Key {
     const Shader* shader = nullptr;
     std::uint32_t workgroup = 64;
+    bool unchecked = false;
     InlineVector<BindingFormat, kMaxBindings> bindings{};
     Overrides overrides{};
     Slots slots{};

@@ -13,9 +13,11 @@ namespace nibble {
 
 namespace {
 
-Status rewrite(Graph& graph, const Limits& limits, const Options& options, const FindSignature& find) {
+Status rewrite(Graph& graph, const Limits& limits, const Options& options, const FindSignature& find,
+               IsStopWanted is_stop_wanted = nullptr) {
   const auto largest = largest_buffer(limits);
-  const PassContext context{find, options.max_shard_bytes != 0 ? std::min(largest, options.max_shard_bytes) : largest};
+  const PassContext context{find, options.max_shard_bytes != 0 ? std::min(largest, options.max_shard_bytes) : largest,
+                            is_stop_wanted};
   TRY(fold_prepack(graph));
   split_norms(graph, context);
   split_filters(graph, context);
@@ -159,17 +161,21 @@ class Planner {
   }
 
   /// With `refusals`, goes on behind nodes that fail.
-  Result<std::shared_ptr<const Plan>> run(const Options& options, Refusals* refusals = nullptr) {
+  Result<std::shared_ptr<const Plan>> run(const Options& options, IsStopWanted is_stop_wanted = nullptr,
+                                          Refusals* refusals = nullptr) {
     TRY(check_values());
+    parts_.profile.unchecked_kernels = parts_.profile.unchecked_kernels && options.unchecked;
     const auto& limits = parts_.profile.limits;
     TRY_ASSIGN(parts_.storage, analyze_storage(parts_.graph, parts_.operands, limits, options, parts_.ledger));
     Layout& layout = parts_.layout;
     layout.batch_work = options.max_batch_work != 0 ? options.max_batch_work : default_batch_work(parts_.profile);
-    TRY_ASSIGN(auto needs, explore(parts_, refusals));
+    TRY_ASSIGN(auto needs, explore(parts_, is_stop_wanted, refusals));
     parts_.storage.scratch_bytes = std::move(needs.scratch_bytes);
     TRY(assign_buffers(parts_.graph, parts_.operands, limits, parts_.storage, parts_.layout, parts_.ledger));
     lay_out_inputs(needs);
-    TRY(lay_out_outputs(parts_.profile.mapped_storage && !options.staged_outputs));
+    const bool mapped = parts_.profile.mapped_storage && !options.staged;
+    TRY(lay_out_outputs(mapped));
+    if (mapped) map_inputs();
     lay_out_states(needs);
     layout.max_dispatches = needs.dispatches;
     TRY(pay_for_buffers());
@@ -271,8 +277,8 @@ class Planner {
         out.buffer = entry.shards.front().buffer;
         // A constant belongs to the model: others may use it while one session has it mapped.
         auto& buffer = layout.buffers[out.buffer];
-        buffer.is_mapped = mapped && buffer.role != BufferRole::constant;
-        if (!buffer.is_mapped) staging = staging + Size(entry.bytes).align_up(16);
+        if (mapped && buffer.role != BufferRole::constant) buffer.mapped = HostUse::read;
+        if (buffer.mapped == HostUse::none) staging = staging + Size(entry.bytes).align_up(16);
       } else {
         out.is_symint = true;
       }
@@ -287,8 +293,17 @@ class Planner {
     }
     layout.staging_bytes = all.unchecked();
     layout.fault_buffer = static_cast<BufferId>(layout.buffers.size());
-    layout.buffers.push_back({kFaultWords * 4, BufferRole::fault, mapped});
+    layout.buffers.push_back({kFaultWords * 4, BufferRole::fault, mapped ? HostUse::read : HostUse::none});
     return {};
+  }
+
+  /// The host writes inputs where kernels read them. One buffer is mapped for one use: what is read is more.
+  void map_inputs() {
+    for (const auto& in : parts_.layout.inputs) {
+      if (!in.used) continue;
+      auto& buffer = parts_.layout.buffers[in.buffer];
+      if (buffer.role == BufferRole::slot && buffer.mapped == HostUse::none) buffer.mapped = HostUse::write;
+    }
   }
 
   void lay_out_states(const Needs& needs) {
@@ -313,19 +328,6 @@ class Planner {
   PlanParts parts_;
 };
 
-}  // namespace
-
-void Refusals::add(Error error) {
-  if (const auto found = places.find(error.message); found != places.end()) {
-    ++all[found->second].count;
-  } else if (all.size() < kMost) {
-    places.emplace(error.message, all.size());
-    all.push_back({std::move(error)});
-  }
-}
-
-namespace {
-
 FindSignature signatures(Registry registry) {
   return [registry](std::string_view name) -> const Signature* {
     const Op* op = find_op(registry, name);
@@ -336,7 +338,7 @@ FindSignature signatures(Registry registry) {
 }  // namespace
 
 Result<std::shared_ptr<const Plan>> Plan::make(Graph graph, DeviceProfile profile, const Options& options,
-                                               Registry registry) {
+                                               Registry registry, IsStopWanted is_stop_wanted) {
   // In C and C++, -1 is taken for the largest number.
   if (!std::in_range<std::int64_t>(options.max_shard_bytes)) {
     return fail(ErrorCode::invalid_argument, "max_shard_bytes is {}, but the most is {}", options.max_shard_bytes,
@@ -349,9 +351,10 @@ Result<std::shared_ptr<const Plan>> Plan::make(Graph graph, DeviceProfile profil
   TRY(ledger.pay_for(graph));
   TRY(bind_signatures(graph, find));
   TRY(check_order(graph));
-  TRY(rewrite(graph, profile.limits, options, find));
+  TRY(rewrite(graph, profile.limits, options, find, is_stop_wanted));
   if (auto status = check_graph(graph); !status) return fail(ErrorCode::internal, "{}", status.error().message);
-  return Planner(std::move(graph), std::move(profile), std::move(preferences), registry, ledger).run(options);
+  return Planner(std::move(graph), std::move(profile), std::move(preferences), registry, ledger)
+      .run(options, is_stop_wanted);
 }
 
 Result<std::shared_ptr<const Plan>> Plan::lower(Graph graph, DeviceProfile profile, Preferences preferences,
@@ -376,7 +379,8 @@ Refusals Plan::refusals(Graph graph, DeviceProfile profile, Options options, Reg
     for (const auto& pass : passes()) options.without_passes.emplace_back(pass.name);
     TRY(rewrite(graph, profile.limits, options, find));
     sieve.check_values();
-    TRY(Planner(std::move(graph), std::move(profile), std::move(preferences), registry, ledger).run(options, &found));
+    TRY(Planner(std::move(graph), std::move(profile), std::move(preferences), registry, ledger)
+            .run(options, nullptr, &found));
     return {};
   };
   if (auto status = plan(); !status) found.add(std::move(status).error());

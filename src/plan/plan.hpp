@@ -1,14 +1,15 @@
 // A graph made ready for one kind of device.
 #pragma once
 
-#include <map>
 #include <memory>
 
+#include "graph/stop.hpp"
 #include "nibble/options.hpp"
 #include "plan/layout.hpp"
 #include "plan/ledger.hpp"
 #include "plan/lowering.hpp"
 #include "plan/pipeline_table.hpp"
+#include "plan/refusals.hpp"
 #include "plan/storage.hpp"
 
 namespace nibble {
@@ -38,30 +39,15 @@ struct PlanParts {
   Ledger ledger{Options()};
 };
 
-/// Why a program cannot be planned, each sentence once.
-struct Refusals {
-  struct Refusal {
-    Error error;
-    std::size_t count = 1;  ///< how many operators give this reason
-  };
-  /// More sentences than these help nobody.
-  static constexpr std::size_t kMost = 1000;
-
-  std::vector<Refusal> all = {};
-  std::map<std::string, std::size_t, std::less<>> places = {};  ///< in `all`, by sentence
-
-  void add(Error error);
-};
-
 /// Immutable, shared by all sessions of a model.
 class Plan {
  public:
   explicit Plan(PlanParts parts) : parts_(std::move(parts)) {}
 
   /// Graph → passes → lower: binds every node to its op, runs the passes, lowers every node at its largest shapes and
-  /// lays out memory. One error lists all unknown ops.
+  /// lays out memory. One error lists all unknown ops. Whoever wants to stop it is asked between passes and nodes.
   static Result<std::shared_ptr<const Plan>> make(Graph graph, DeviceProfile profile, const Options& options,
-                                                  Registry registry);
+                                                  Registry registry, IsStopWanted is_stop_wanted = nullptr);
   /// The last step of make(): of a graph whose passes have run, all nodes with their signatures.
   static Result<std::shared_ptr<const Plan>> lower(Graph graph, DeviceProfile profile, Preferences preferences,
                                                    const Options& options, Registry registry);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -35,10 +36,23 @@ struct DeviceProfile {
   bool subgroups = false;
   bool packed_dot = false;  ///< WGSL here has dot4I8Packed
   bool timestamp_query = false;
-  bool mapped_storage = false;  ///< memory is one, and the host can map the buffers that kernels use
+  bool mapped_storage = false;     ///< memory is one, and the host can map the buffers that kernels use
+  std::uint32_t subgroup_min = 0;  ///< threads of a subgroup; 0: the engine does not say
+  bool unchecked_kernels = false;  ///< the engine can leave out the bounds checks of a kernel
   std::uint32_t subgroup_max = 0;
   /// Tint needs `enable subgroups;` in a kernel that uses them, naga rejects it.
   bool subgroups_need_enable = false;
+
+  /// How often a thread may go round its loops on this device.
+  [[nodiscard]] std::uint64_t max_rounds() const noexcept {
+    return kind == AdapterKind::cpu ? kMaxRounds : std::numeric_limits<std::uint64_t>::max();
+  }
+
+  /// Whether all subgroups have one size that is known. Where it may vary from kernel to kernel, or nobody says what it
+  /// is, the forms of kernels that need subgroups may be slow.
+  [[nodiscard]] bool has_even_subgroups() const noexcept {
+    return subgroups && subgroup_min != 0 && subgroup_min == subgroup_max;
+  }
 
   /// Threads that a CPU adapter runs as one vector.
   [[nodiscard]] std::uint32_t vector_lanes() const noexcept { return subgroup_max == 4 ? 4 : 8; }

@@ -49,7 +49,7 @@ Status take_traits(std::span<const WrittenField> fields, std::size_t index, std:
   return {};
 }
 
-constexpr std::array<std::string_view, 5> kRead = {"choice", "variant", "rows", "width", "traits"};
+constexpr std::array<std::string_view, 6> kRead = {"choice", "variant", "rows", "width", "depth", "traits"};
 constexpr std::array<std::string_view, 3> kNotes = {"before", "ops", "times"};  ///< what a tuner says beside
 
 /// Without this, a misspelled range would silently mean all sizes.
@@ -59,9 +59,14 @@ Status check_names(std::span<const WrittenField> fields, std::size_t index) {
     if (std::ranges::find(kRead, name) != kRead.end() || std::ranges::find(kNotes, name) != kNotes.end()) continue;
     return wrong(
         index, {},
-        fmt::format("has the unknown field '{}'; the fields are choice, variant, rows, width and traits", name));
+        fmt::format("has the unknown field '{}'; the fields are choice, variant, rows, width, depth and traits", name));
   }
   return {};
+}
+
+std::string told(const TunedOn& on) {
+  return fmt::format("{} ({}, {}) and Nibble {}", on.device, on.driver.empty() ? "any driver" : on.driver,
+                     on.engine.empty() ? "any engine" : on.engine, on.nibble);
 }
 
 }  // namespace
@@ -81,12 +86,44 @@ Result<TuningRow> read_choice(std::size_t index, std::optional<std::span<const W
   TRY(take_name(*fields, index, "variant", row.variant));
   TRY(take_range(*fields, index, "rows", row.min_rows, row.max_rows));
   TRY(take_range(*fields, index, "width", row.min_width, row.max_width));
+  TRY(take_range(*fields, index, "depth", row.min_depth, row.max_depth));
   TRY(take_traits(*fields, index, row.traits));
   TRY(check_names(*fields, index));
   return row;
 }
 
 Error no_choices() { return {kInvalid, "the tuning has no list of choices"}; }
+
+Result<TunedOn> read_tuned_on(std::span<const WrittenField> fields) {
+  TunedOn on;
+  for (const auto& [name, member] : kTunedOn) {
+    const auto* field = find(fields, name);
+    if (field == nullptr || field->kind != WrittenField::Kind::text) {
+      return fail(kInvalid, "a tuning does not say for which {} it is", name);
+    }
+    on.*member = field->text;
+  }
+  return on;
+}
+
+UsableTuning usable_tuning(std::vector<TuningRow> rows, const TunedOn& here) {
+  UsableTuning usable;
+  const TunedOn* other = nullptr;
+  for (auto& row : rows) {
+    const bool is_for_it = std::ranges::all_of(kTunedOn, [&](const auto& one) {
+      return (row.on.*one.second).empty() || row.on.*one.second == here.*one.second;
+    });
+    if (is_for_it) {
+      usable.rows.push_back(std::move(row));
+    } else {
+      other = &row.on;
+    }
+  }
+  if (usable.rows.empty() && other != nullptr) {
+    usable.word = fmt::format("the tuning is ignored: it is for {}, but this is {}", told(*other), told(here));
+  }
+  return usable;
+}
 
 Status check_tuning(std::span<const TuningRow> rows) {
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -96,6 +133,7 @@ Status check_tuning(std::span<const TuningRow> rows) {
     };
     TRY(check("rows", rows[i].min_rows, rows[i].max_rows));
     TRY(check("widths", rows[i].min_width, rows[i].max_width));
+    TRY(check("depths", rows[i].min_depth, rows[i].max_depth));
   }
   return {};
 }

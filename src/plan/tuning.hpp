@@ -5,6 +5,8 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "graph/status.hpp"
 #include "nibble/tuning.hpp"
@@ -31,6 +33,21 @@ Result<TuningRow> read_choice(std::size_t index, std::optional<std::span<const W
 
 /// The error for a tuning that has no list named "choices".
 Error no_choices();
+
+/// What a tuning says it was measured on, by the names of the fields.
+inline constexpr std::array kTunedOn = {std::pair{"device", &TunedOn::device}, std::pair{"driver", &TunedOn::driver},
+                                        std::pair{"engine", &TunedOn::engine}, std::pair{"nibble", &TunedOn::nibble}};
+
+/// Reads these fields, of which each is a text; others are ignored.
+Result<TunedOn> read_tuned_on(std::span<const WrittenField> fields);
+
+/// Of rows that were read, those for this device and this Nibble. If there are some but none is for it, `word` is a
+/// sentence that says so.
+struct UsableTuning {
+  std::vector<TuningRow> rows;
+  std::string word;
+};
+UsableTuning usable_tuning(std::vector<TuningRow> rows, const TunedOn& here);
 
 /// Checks the ranges of a tuning, wherever it comes from. Does not check whether its names exist.
 Status check_tuning(std::span<const TuningRow> rows);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 #include <unordered_map>
 
 #include "plan/alone.hpp"
@@ -51,15 +52,38 @@ class Trial {
     return found;
   }
 
-  /// Whether the program takes a call of these sizes; then the stepper has it. An integer of the caller is mostly a
-  /// position, so the middle of what is usual comes first.
+  /// Whether the program takes a call of these sizes, at the middle of the positions that are usual, or at an earlier
+  /// one; then the stepper has it.
   bool takes(const std::vector<FreeSize>& sizes, const std::vector<std::int64_t>& values) {
+    return std::ranges::any_of(kPositions, [&](std::int64_t position) { return takes(sizes, values, position); });
+  }
+
+  /// An integer of the caller is mostly a position.
+  bool takes(const std::vector<FreeSize>& sizes, const std::vector<std::int64_t>& values, std::int64_t position) {
     if (is_stopped()) return false;
     std::vector<Shape> shapes = largest_;
     for (std::size_t s = 0; s < sizes.size(); ++s) {
       for (const auto& [input, dim] : sizes[s].places) shapes[input][dim] = values[s];
     }
-    return std::ranges::any_of(kIntegers, [&](std::int32_t integer) { return takes(shapes, integer); });
+    return takes(shapes, static_cast<std::int32_t>(position));
+  }
+
+  /// Positions behind that of the call which the stepper has: those that may be the last of a program's caches, and one
+  /// that is far from their beginning. The largest first.
+  std::vector<std::int64_t> later_positions(const std::vector<std::int64_t>& values) const {
+    std::int64_t capacity = 0;
+    for (const auto& state : plan_.layout().states) {
+      if (state.row_axis >= 0) capacity = std::max(capacity, state.shape[static_cast<std::size_t>(state.row_axis)]);
+    }
+    std::set<std::int64_t> lengths(values.begin(), values.end());
+    for (const auto& shape : largest_) lengths.insert(shape.dims().begin(), shape.dims().end());
+    std::vector<std::int64_t> later{kFar};
+    for (const auto length : lengths) later.push_back(capacity - length);
+    capacity = std::min<std::int64_t>(capacity, std::numeric_limits<std::int32_t>::max());
+    std::erase_if(later, [&](std::int64_t p) { return p <= integer_ || p >= capacity; });
+    std::ranges::sort(later, std::greater());
+    later.resize(std::min(later.size(), kMostPlaces));
+    return later;
   }
 
   /// From then on, no call is planned.
@@ -68,12 +92,15 @@ class Trial {
     return is_stopped_;
   }
 
+  static constexpr std::int64_t kFar = 1024;
+
+  bool was_stopped() const { return is_stopped_; }
   const Stepper& stepper() const { return stepper_; }
   TuningCases::Call call() const { return {stepper_.live(), integer_}; }
 
  private:
   static constexpr std::size_t kMostPlaces = 8;
-  static constexpr std::array<std::int32_t, 4> kIntegers{128, 16, 1, 0};
+  static constexpr std::array<std::int64_t, 4> kPositions{128, 16, 1, 0};
 
   bool takes(const std::vector<Shape>& shapes, std::int32_t integer) {
     integer_ = integer;
@@ -97,8 +124,20 @@ class Trial {
   bool is_stopped_ = false;
 };
 
-/// Of all nodes in the call that a stepper has.
-void add_cases(const Stepper& stepper, std::size_t call, std::vector<TuningCase>& to) {
+/// Whether a node has this point in one of these calls; cases are in the order of calls and nodes.
+bool is_known(std::span<const TuningCase> cases, std::size_t first, std::size_t last, std::uint32_t node,
+              const TuningPoint& point) {
+  for (auto call = first; call <= last; ++call) {
+    const auto own = std::ranges::equal_range(cases, std::pair(call, node), {},
+                                              [](const TuningCase& one) { return std::pair(one.call, one.node); });
+    if (std::ranges::find(own, point, &TuningCase::point) != own.end()) return true;
+  }
+  return false;
+}
+
+/// Of all nodes in the call that a stepper has. `first` is the first call of these sizes, from which it differs in its
+/// position: nodes that choose by the same facts are in it already.
+void add_cases(const Stepper& stepper, std::size_t first, std::size_t call, std::vector<TuningCase>& to) {
   const Plan& plan = stepper.plan();
   std::unordered_map<std::string, std::pair<std::size_t, std::size_t>> known;  // the cases of a node
   for (std::uint32_t n = 0; n < plan.graph().nodes.size(); ++n) {
@@ -111,10 +150,10 @@ void add_cases(const Stepper& stepper, std::size_t call, std::vector<TuningCase>
       continue;
     }
     for (const auto& [choice, selected, facts] : stepper.choices(n)) {
-      const TuningPoint point{choice, facts.traits, facts.rows.now, facts.width.now};
-      const auto is_same = [&](const TuningCase& one) { return one.node == n && one.point == point; };
-      if (std::any_of(to.begin() + static_cast<std::ptrdiff_t>(begin), to.end(), is_same)) continue;
-      TuningCase one{.point = point, .variants = {selected}, .node = n, .call = call, .work = work};
+      const TuningPoint point{choice, facts.traits, facts.rows.now, facts.width.now, facts.depth.now};
+      if (is_known(to, first, call, n, point)) continue;
+      TuningCase one{
+          .point = point, .variants = {selected}, .node = n, .call = call, .position = call - first, .work = work};
       for (std::size_t v = 0; v < choice->variants.size(); ++v) {
         if (v != selected && is_right(*choice, v, facts, plan.profile())) one.variants.push_back(v);
       }
@@ -171,10 +210,21 @@ TuningCases find_cases(const std::shared_ptr<const Plan>& plan, IsStopWanted is_
   for (const auto& size : sizes) bounds.push_back(size.bound);
   TuningCases found;
   for (const auto& values : size_ladder(bounds)) {
+    const auto first = found.calls.size();
+    const auto add = [&] {
+      add_cases(trial.stepper(), first, found.calls.size(), found.cases);
+      found.calls.push_back(trial.call());
+    };
     if (!trial.takes(sizes, values)) continue;
-    add_cases(trial.stepper(), found.calls.size(), found.cases);
-    found.calls.push_back(trial.call());
+    add();
+    // What depends on the position, such as the number of keys, is measured at the last one, too, and between.
+    const auto later = trial.later_positions(values);
+    const auto last = std::ranges::find_if(later, [&](std::int64_t p) { return trial.takes(sizes, values, p); });
+    if (last == later.end()) continue;
+    if (*last > Trial::kFar && trial.takes(sizes, values, Trial::kFar)) add();
+    if (trial.takes(sizes, values, *last)) add();
   }
+  found.is_complete = !trial.was_stopped();
   sort_cases(found.cases);
   return found;
 }

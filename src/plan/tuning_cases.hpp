@@ -1,6 +1,7 @@
 // What there is to tune in a plan: which of its choices have several right variants, and at which sizes.
 #pragma once
 
+#include "graph/stop.hpp"
 #include "plan/stepper.hpp"
 
 namespace nibble {
@@ -11,6 +12,7 @@ struct TuningPoint {
   std::uint32_t traits = 0;
   std::uint64_t rows = 1;
   std::uint64_t width = 1;
+  std::uint64_t depth = 1;
 
   friend bool operator==(const TuningPoint&, const TuningPoint&) = default;
 };
@@ -21,8 +23,9 @@ struct TuningCase {
   std::vector<std::size_t> variants;  ///< the right ones; the first is what the plan selects
   std::uint32_t node = 0;
   std::size_t call = 0;
-  std::size_t alike = 1;   ///< nodes of the call that do the same
-  std::uint64_t work = 0;  ///< of one of them
+  std::size_t position = 0;  ///< which of the positions at these sizes the call has
+  std::size_t alike = 1;     ///< nodes of the call that do the same
+  std::uint64_t work = 0;    ///< of one of them
 };
 
 /// Calls of small and large sizes, and what to measure in them.
@@ -34,11 +37,10 @@ struct TuningCases {
   std::vector<Call> calls;
   /// Those of one node side by side, by call; nodes with the most work first.
   std::vector<TuningCase> cases;
+  bool is_complete = true;  ///< the search was not stopped
 };
 
-/// Asked between the calls that are planned: true ends the search, with what was found until then.
-using IsStopWanted = bool (*)();
-
+/// The check is asked between the calls that are planned: true ends the search, with what was found until then.
 TuningCases find_cases(const std::shared_ptr<const Plan>& plan, IsStopWanted is_stop_wanted = nullptr);
 
 /// Sizes of the dimensions that may be smaller, by how much they are all together: 1, 2, 4, 16, 64, … up to the

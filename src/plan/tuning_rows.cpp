@@ -7,16 +7,43 @@ namespace nibble {
 namespace {
 
 constexpr double kGain = 0.97;
+constexpr double kSteady = 1.1;
+
+/// In both rounds, and if rounds differ much, in either against any: then one that is longer may be somebody else's
+/// doing.
+bool wins(const VariantTime& time, const VariantTime& first) {
+  const auto is_steady = [](const VariantTime& t) {
+    return std::ranges::max(t.rounds) <= kSteady * std::ranges::min(t.rounds);
+  };
+  if (is_steady(time) && is_steady(first)) {
+    return time.rounds[0] < kGain * first.rounds[0] && time.rounds[1] < kGain * first.rounds[1];
+  }
+  return std::ranges::max(time.rounds) < kGain * std::ranges::min(first.rounds);
+}
 
 double total(const VariantTime& time) { return time.rounds[0] + time.rounds[1]; }
 
-TuningRow row_of(const TuningPoint& from, const TuningPoint& to, std::size_t variant) {
-  TuningRow row{.choice = std::string(from.choice->name),
-                .variant = std::string(from.choice->variants[variant].name),
-                .traits = from.traits};
-  std::tie(row.min_rows, row.max_rows) = std::minmax(from.rows, to.rows);
-  std::tie(row.min_width, row.max_width) = std::minmax(from.width, to.width);
+/// For a point.
+TuningRow row_of(const TuningPoint& point, std::size_t variant) {
+  TuningRow row{.choice = std::string(point.choice->name),
+                .variant = std::string(point.choice->variants[variant].name),
+                .min_rows = point.rows,
+                .max_rows = point.rows,
+                .min_width = point.width,
+                .max_width = point.width,
+                .traits = point.traits};
+  // A choice that knows no depth is always at 1.
+  if (point.depth != 1) row.min_depth = row.max_depth = point.depth;
   return row;
+}
+
+void widen(TuningRow& row, const TuningRow& to) {
+  row.min_rows = std::min(row.min_rows, to.min_rows);
+  row.max_rows = std::max(row.max_rows, to.max_rows);
+  row.min_width = std::min(row.min_width, to.min_width);
+  row.max_width = std::max(row.max_width, to.max_width);
+  row.min_depth = std::min(row.min_depth, to.min_depth);
+  row.max_depth = std::max(row.max_depth, to.max_depth);
 }
 
 }  // namespace
@@ -24,8 +51,7 @@ TuningRow row_of(const TuningPoint& from, const TuningPoint& to, std::size_t var
 std::size_t winner_of(std::span<const VariantTime> times) {
   const VariantTime* best = &times[0];
   for (const auto& time : times.subspan(1)) {
-    const bool wins = time.rounds[0] < kGain * times[0].rounds[0] && time.rounds[1] < kGain * times[0].rounds[1];
-    if (wins && total(time) < total(*best)) best = &time;
+    if (wins(time, times[0]) && total(time) < total(*best)) best = &time;
   }
   return best->variant;
 }
@@ -48,19 +74,38 @@ void TuningTimes::add(const TuningCase& one, std::string_view op, std::vector<Va
   }
   if (std::ranges::find(found->ops, op) == found->ops.end()) found->ops.emplace_back(op);
 
-  const auto place = static_cast<std::size_t>(found - points_.begin());
-  const auto last = std::ranges::find_if(last_, [&](const Last& l) {
-    const auto& before = points_[l.point].point;
-    return l.node == one.node && l.call < one.call && before.choice == one.point.choice &&
-           before.traits == one.point.traits;
-  });
-  if (last == last_.end()) {
-    std::erase_if(last_, [&](const Last& l) { return l.node != one.node; });
-    last_.push_back({one.node, one.call, place});
-  } else {
-    if (last->point != place) neighbours_.emplace_back(last->point, place);
-    *last = {one.node, one.call, place};
+  link(one, static_cast<std::size_t>(found - points_.begin()));
+}
+
+void TuningTimes::link(const TuningCase& one, std::size_t place) {
+  const auto last_at = [&](std::size_t position) {
+    return std::ranges::find_if(last_, [&](const Last& l) {
+      const auto& before = points_[l.point].point;
+      return l.node == one.node && l.position == position && l.call < one.call && before.choice == one.point.choice &&
+             before.traits == one.point.traits;
+    });
+  };
+  const auto add = [&](std::vector<std::size_t> group) {
+    if (std::ranges::find(group, kNone) == group.end()) neighbours_.push_back(std::move(group));
+  };
+  const auto smaller = last_at(one.position);
+  const auto before = smaller != last_.end() ? smaller->point : kNone;
+  if (before != place) add({before, place});
+  if (one.position > 0) {
+    // At the same sizes, and that of the sizes before.
+    const auto earlier = last_at(one.position - 1);
+    if (earlier != last_.end() && earlier->call + 1 == one.call) {
+      add({earlier->point, place});
+      add({earlier->before, earlier->point, before, place});
+    }
   }
+  const Last now{one.node, one.call, one.position, place, before};
+  if (smaller != last_.end()) {
+    *smaller = now;
+    return;
+  }
+  std::erase_if(last_, [&](const Last& l) { return l.node != one.node; });
+  last_.push_back(now);
 }
 
 std::vector<TunedRow> TuningTimes::rows() const {
@@ -69,17 +114,19 @@ std::vector<TunedRow> TuningTimes::rows() const {
   for (const auto& [point, times, ops] : points_) {
     const auto& variants = point.choice->variants;
     winners.push_back(winner_of(times));
-    auto& row = rows.emplace_back(TunedRow{.row = row_of(point, point, winners.back()),
+    auto& row = rows.emplace_back(TunedRow{.row = row_of(point, winners.back()),
                                            .before = std::string(variants[times[0].variant].name),
                                            .ops = ops,
                                            .times = {}});
     for (const auto& time : times) row.times.emplace_back(variants[time.variant].name, total(time) / 2);
   }
-  for (const auto& [a, b] : neighbours_) {
-    const auto selected = [&](std::size_t p) { return points_[p].times[0].variant; };
-    if (winners[a] != winners[b] || (selected(a) == winners[a] && selected(b) == winners[b])) continue;
-    TunedRow between{
-        .row = row_of(points_[a].point, points_[b].point, winners[a]), .before = {}, .ops = {}, .times = {}};
+  for (const auto& group : neighbours_) {
+    const auto winner = winners[group[0]];
+    const auto wins_here = [&](std::size_t p) { return winners[p] == winner; };
+    const auto is_selected = [&](std::size_t p) { return points_[p].times[0].variant == winner; };
+    if (!std::ranges::all_of(group, wins_here) || std::ranges::all_of(group, is_selected)) continue;
+    TunedRow between{.row = row_of(points_[group[0]].point, winner), .before = {}, .ops = {}, .times = {}};
+    for (const auto p : group) widen(between.row, row_of(points_[p].point, winner));
     if (std::ranges::find(rows, between.row, &TunedRow::row) == rows.end()) rows.push_back(std::move(between));
   }
   return rows;

@@ -28,6 +28,7 @@ struct Extent {
 struct Facts {
   Extent rows{};
   Extent width{};
+  Extent depth{};            ///< how much is summed up for an element, such as an attention's keys
   std::uint32_t traits = 0;  ///< of this call
   std::uint32_t varies = 0;  ///< traits that may differ in other calls
 
@@ -49,6 +50,8 @@ struct When {
   std::uint64_t max_rows = kAny;
   std::uint64_t min_width = 0;
   std::uint64_t max_width = kAny;
+  std::uint64_t min_depth = 0;
+  std::uint64_t max_depth = kAny;
   std::uint32_t traits = 0;  ///< all of these
   std::uint32_t none_of = 0;
   bool subgroups = false;  ///< needs a device that has them
@@ -68,7 +71,7 @@ struct Tile {
 struct Variant {
   std::string_view name;
   When right{};  ///< where its results are right
-  When best{};   ///< where it is likely faster than the rows below it
+  When best{};   ///< where it is likely faster than the rows below it; with subgroups, only where their size is known
   Tile tile{};
   const Shader* shader = nullptr;  ///< if the variant has a kernel of its own
   Note why{};
@@ -82,6 +85,9 @@ struct Variant {
 struct Choice {
   std::string_view name;
   std::span<const Variant> variants;
+  /// By how much floats that two variants give may differ: this part of their own size, or of the usual one in the
+  /// result. The default is what sums in another order differ by; variants that only move elements give the same.
+  float tolerance = 1e-4F;
 };
 
 /// Whether a variant's results are right in this call.
@@ -90,6 +96,9 @@ bool is_right(const Choice& choice, std::size_t variant, const Facts& facts, con
 /// Forced and tuned variants, which go before the table's own order.
 class Preferences {
  public:
+  /// Rows of a tuning for one choice. Files have some dozens.
+  static constexpr std::size_t kMostRows = 4096;
+
   Preferences() = default;
   /// From the options. An unknown name is an error that lists the known ones.
   static Result<Preferences> make(const Options& options, std::span<const Choice* const> known);
@@ -103,15 +112,26 @@ class Preferences {
 
  private:
   struct Preference {
-    const Choice* choice = nullptr;
     std::size_t variant = 0;
     When when{};
   };
+  /// Of one choice, the first goes before the others. Most rows of a tuning are for one size: calls find these by it.
+  struct Preferred {
+    const Choice* choice = nullptr;
+    std::vector<Preference> all = {};
+    std::vector<std::size_t> sizes = {};   ///< places in `all` of those for one size, by size
+    std::vector<std::size_t> ranges = {};  ///< of the others
 
+    void add(const Preference& preference);
+    template <class F>
+    const Preference* find(const Facts& now, F&& is) const;
+  };
+
+  Preferred& of(const Choice& choice);
   template <class F>
-  void for_each(const Choice& choice, F&& f) const;
+  static void for_each(const Choice& choice, const DeviceProfile& profile, F&& f);
 
-  std::vector<Preference> preferences_;
+  std::vector<Preferred> preferred_;
   bool all_ = false;
 };
 

@@ -90,8 +90,11 @@ Status File::read(std::uint64_t offset, std::span<std::byte> to) const {
   return fail(ErrorCode::io, "'{}' was changed while it was read", path_);
 }
 
-Result<std::string> read_text(const std::string& path) {
+Result<std::string> read_text(const std::string& path, std::uint64_t most) {
   TRY_ASSIGN(const File file, File::open(path));
+  if (file.size() > most) {
+    return fail(ErrorCode::invalid_argument, "'{}' has {} bytes, but {} are the most", path, file.size(), most);
+  }
   std::string text(static_cast<std::size_t>(file.size()), '\0');
   TRY(file.read(0, std::as_writable_bytes(std::span(text))));
   return text;

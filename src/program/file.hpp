@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 
 #include <cstddef>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,8 +40,8 @@ class File final : public ByteSource {
   struct stat opened_ = {};
 };
 
-/// All of a file that holds text.
-Result<std::string> read_text(const std::string& path);
+/// All of a file that holds text; an error if it has more bytes than `most`.
+Result<std::string> read_text(const std::string& path, std::uint64_t most = std::numeric_limits<std::uint64_t>::max());
 
 /// The constants of a graph, read from a file that outlives this.
 class FileConstants final : public ConstantSource {

@@ -2,15 +2,11 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdarg>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
-#include <vector>
 
-#include "web/program_reader.hpp"
-#include "web/session.hpp"
+#include "web/instance.hpp"
 
 /// What scripts/build_web.py calls snprintf. {fmt} alone asks for it, for floats in hexadecimal, which no message has;
 /// that of the C library is large.
@@ -36,80 +32,13 @@ extern "C" int nibble_snprintf(char* /*out*/, std::size_t /*size*/, const char* 
 #endif
 
 namespace nibble::web {
-namespace {
-
-struct LastError {
-  Error error;
-  wire::Failure record;
-};
-
-LastError& last_error() {
-  static auto& last = *new LastError;
-  return last;
-}
-
-const wire::Failure* remember(Error error) {
-  auto& last = last_error();
-  last.error = std::move(error);
-  last.record = {.code = static_cast<std::uint32_t>(last.error.code), .message = std::string_view(last.error.message)};
-  return &last.record;
-}
-
-/// The address or number, or none and the error remembered.
-template <class T>
-T give(Result<T> result) {
-  if (result) return *result;
-  remember(std::move(result).error());
-  return {};
-}
-
-std::uint32_t give(Status status) {
-  if (status) return 1;
-  remember(std::move(status).error());
-  return 0;
-}
-
-// The program and the list of sessions end with the instance: without destructors the module is smaller.
-ProgramReader& program() {
-  static auto& reader = *new ProgramReader;
-  return reader;
-}
-
-/// By number - 1; a number is used again once its session is freed.
-std::vector<std::unique_ptr<Session>>& sessions() {
-  static auto& all = *new std::vector<std::unique_ptr<Session>>;
-  return all;
-}
-
-/// Null, and the error remembered, if there is no such session.
-Session* find(std::uint32_t number) {
-  if (number - 1 < sessions().size() && sessions()[number - 1]) return sessions()[number - 1].get();
-  remember(no_such("session", number));
-  return nullptr;
-}
-
-Result<std::uint32_t> new_session() {
-  TRY_ASSIGN(auto boundary, program().boundary());
-  auto& all = sessions();
-  const auto place = std::ranges::find_if(all, [](const auto& one) { return one == nullptr; });
-  const auto number = static_cast<std::uint32_t>(place - all.begin() + 1);
-  auto session = std::make_unique<Session>(std::move(boundary));
-  if (place == all.end()) {
-    all.push_back(std::move(session));
-  } else {
-    *place = std::move(session);
-  }
-  return number;
-}
-
-}  // namespace
 
 std::uint32_t nibble_wire_version() noexcept { return wire::kVersion; }
 
 void* nibble_alloc(std::uint32_t bytes) noexcept { return std::malloc(bytes); }
 void nibble_free(void* memory) noexcept { std::free(memory); }
 
-const wire::Failure* nibble_error() noexcept { return &last_error().record; }
+const wire::Failure* nibble_error() noexcept { return last_error(); }
 
 void nibble_program_new() noexcept { program() = {}; }
 
@@ -139,12 +68,12 @@ const wire::StateRanges* nibble_program_live_ranges(const std::uint64_t* rows, s
   return give(program().live_ranges({rows, count}));
 }
 
-std::uint32_t nibble_session_new() noexcept { return give(new_session()); }
-
-void nibble_session_free(std::uint32_t session) noexcept {
-  auto& all = sessions();
-  if (session - 1 < all.size()) all[session - 1].reset();
+std::uint32_t nibble_session_new() noexcept {
+  auto boundary = program().boundary();
+  return boundary ? new_session(std::move(*boundary)) : give(Status(std::unexpected(std::move(boundary).error())));
 }
+
+void nibble_session_free(std::uint32_t session) noexcept { free_session(session); }
 
 const wire::GivenInput* nibble_session_given(std::uint32_t session, std::uint32_t count) noexcept {
   auto* one = find(session);

@@ -47,12 +47,14 @@ Status ProgramReader::blob(std::span<const std::byte> bytes) {
 
 Result<const wire::Layout*> ProgramReader::plan(const wire::Profile& profile, const wire::Options& given) {
   TRY(begin(Step::plan));
-  TRY_ASSIGN(const Options options, options_of(given));
-  TRY_ASSIGN(auto plan, Plan::make(std::move(program_.graph), profile_of(profile), options, ops::registry()));
+  TRY_ASSIGN(options_, options_of(given));
+  auto tuning = usable_tuning(std::exchange(options_.tuning, {}), tuned_on(profile));
+  options_.tuning = tuning.rows;
+  TRY_ASSIGN(auto plan, Plan::make(std::move(program_.graph), profile_of(profile), options_, ops::registry()));
   boundary_ = std::make_shared<Boundary>(std::move(program_.signature), std::move(plan));
   records_ = std::make_unique<LayoutRecords>();
   by_rows_ = counts_by_rows(*boundary_->plan());
-  TRY_ASSIGN(const auto* layout, records_->fill(*boundary_, program_, by_rows_));
+  TRY_ASSIGN(const auto* layout, records_->fill(*boundary_, program_, by_rows_, std::move(tuning)));
   next_ = Step::name;
   return layout;
 }

@@ -24,6 +24,8 @@ class ProgramReader {
   /// Errors say "input ids"; before the first session.
   Status name_input(std::size_t input, std::string_view name);
   Result<std::shared_ptr<const Boundary>> boundary() const;
+  /// Of the plan.
+  const Options& options() const { return options_; }
   /// The parts of a session's state that count, with so many rows of each state in use.
   Result<const wire::StateRanges*> live_ranges(std::span<const std::uint64_t> rows);
 
@@ -36,6 +38,7 @@ class ProgramReader {
   ContainerHead head_;
   Container container_;
   Program program_;
+  Options options_;
   std::shared_ptr<Boundary> boundary_;
   wire::FileRange range_;
   std::unique_ptr<LayoutRecords> records_;

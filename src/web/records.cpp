@@ -17,6 +17,18 @@ std::span<const T> items(const wire::List<T>& list) {
   return {list.data, list.count};
 }
 
+std::vector<WrittenField> fields_of(const wire::List<wire::TuningField>& list) {
+  std::vector<WrittenField> fields;
+  for (const auto& field : items(list)) {
+    fields.push_back({.name = view_of(field.name),
+                      .kind = static_cast<WrittenField::Kind>(field.kind),
+                      .text = view_of(field.text),
+                      .count = field.count,
+                      .numbers = field.numbers});
+  }
+  return fields;
+}
+
 /// Fields of the record as those of the struct.
 struct FromRecord {
   Status operator()(const wire::Text& from, std::string& to) const {
@@ -40,21 +52,21 @@ struct FromRecord {
     return {};
   }
   Status operator()(const wire::Tuning& from, std::vector<TuningRow>& to) const {
-    if (from.has_choices == 0) return std::unexpected(no_choices());
-    std::vector<WrittenField> fields;
-    for (const auto& choice : items(from.choices)) {
-      fields.clear();
-      for (const auto& field : items(choice.fields)) {
-        fields.push_back({.name = view_of(field.name),
-                          .kind = static_cast<WrittenField::Kind>(field.kind),
-                          .text = view_of(field.text),
-                          .count = field.count,
-                          .numbers = field.numbers});
+    for (const auto& tuning : items(from.tunings)) {
+      TunedOn on;
+      if (from.is_for_any == 0) {
+        TRY_ASSIGN(on, read_tuned_on(fields_of(tuning.fields)));
       }
-      std::optional<std::span<const WrittenField>> given;
-      if (choice.is_object != 0) given = fields;
-      TRY_ASSIGN(auto row, read_choice(to.size(), given));
-      to.push_back(std::move(row));
+      if (tuning.has_choices == 0) return std::unexpected(no_choices());
+      std::size_t index = 0;
+      for (const auto& choice : items(tuning.choices)) {
+        const auto fields = fields_of(choice.fields);
+        std::optional<std::span<const WrittenField>> given;
+        if (choice.is_object != 0) given = fields;
+        TRY_ASSIGN(auto row, read_choice(index++, given));
+        row.on = on;
+        to.push_back(std::move(row));
+      }
     }
     return {};
   }
@@ -78,6 +90,10 @@ Shape shape_of(const wire::Shape& record) {
   return shape;
 }
 
+TunedOn tuned_on(const wire::Profile& record) {
+  return {string_of(record.name), string_of(record.driver), string_of(record.engine), string_of(record.nibble)};
+}
+
 DeviceProfile profile_of(const wire::Profile& record) {
   DeviceProfile profile;
   profile.kind = static_cast<AdapterKind>(record.kind);
@@ -89,6 +105,7 @@ DeviceProfile profile_of(const wire::Profile& record) {
   profile.shader_f16 = record.shader_f16 != 0;
   profile.packed_dot = record.packed_dot != 0;
   profile.subgroups = record.subgroups != 0;
+  profile.subgroup_min = record.subgroup_min;
   profile.subgroup_max = record.subgroup_max;
   profile.subgroups_need_enable = true;  // WGSL says so; only naga differs, and browsers follow WGSL
   return profile;
@@ -122,7 +139,9 @@ std::span<const wire::Pipeline> PipelineRecords::fill(std::span<const PipelineDe
 }
 
 Result<const wire::Layout*> LayoutRecords::fill(const Boundary& boundary, const Program& program,
-                                                std::span<const std::uint8_t> by_rows) {
+                                                std::span<const std::uint8_t> by_rows, UsableTuning tuning) {
+  note_ = std::move(tuning.word);
+  notes_.assign(note_.empty() ? 0 : 1, std::string_view(note_));
   const Layout& layout = boundary.plan()->layout();
   fill_memory(*boundary.plan());
   TRY_ASSIGN(const auto preparation, Stepper::preparation(boundary.plan()));
@@ -132,6 +151,8 @@ Result<const wire::Layout*> LayoutRecords::fill(const Boundary& boundary, const 
   fill_states(layout, by_rows);
   fill_constant_methods(program);
   record_ = {.method = std::string_view(program.method),
+             .notes = std::span<const wire::Text>(notes_),
+             .is_tuned = !tuning.rows.empty(),
              .buffers = std::span<const wire::Buffer>(buffers_),
              .constants = std::span<const wire::Constant>(constants_),
              .uploads = std::span<const wire::Upload>(uploads_),

@@ -20,6 +20,7 @@ Error no_such(std::string_view what, std::size_t number);
 wire::Shape shape_record(const Shape& shape);
 /// At most Shape::kMaxRank dimensions.
 Shape shape_of(const wire::Shape& record);
+TunedOn tuned_on(const wire::Profile& record);
 DeviceProfile profile_of(const wire::Profile& record);
 Result<Options> options_of(const wire::Options& record);
 wire::Dispatch dispatch_record(const Dispatch& from);
@@ -42,9 +43,9 @@ class PipelineRecords {
 class LayoutRecords {
  public:
   /// `boundary` and `program` must stay where they are. Of the program, only what they do not have is looked at.
-  /// `by_rows` is that of counts_by_rows().
+  /// `by_rows` is that of counts_by_rows(). `tuning`: what became of the caller's.
   Result<const wire::Layout*> fill(const Boundary& boundary, const Program& program,
-                                   std::span<const std::uint8_t> by_rows);
+                                   std::span<const std::uint8_t> by_rows, UsableTuning tuning = {});
 
  private:
   void fill_memory(const Plan& plan);
@@ -55,6 +56,8 @@ class LayoutRecords {
   void fill_constant_methods(const Program& program);
 
   wire::Layout record_;
+  std::string note_;
+  std::vector<wire::Text> notes_;
   PipelineRecords pipelines_;
   std::vector<wire::Buffer> buffers_;
   std::vector<wire::Constant> constants_;

@@ -19,6 +19,9 @@ class Session {
   /// Memory for the elements of an input that the planner reads; they must be there before update().
   Result<const std::int32_t*> host_data(std::size_t input, std::size_t count);
 
+  const Boundary& boundary() const { return *boundary_; }
+  /// See Stepper::force().
+  void force(const Choice* choice, std::size_t variant) { stepper_.force(choice, variant); }
   /// What the next call does.
   Result<const wire::Step*> update();
 

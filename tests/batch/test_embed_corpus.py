@@ -12,11 +12,12 @@ import pytest
 
 import nibble
 from conformance.command import hear_ctrl_c
+from support.needs import needs
 from support.sum_encoder import LENGTH, TABLE, WIDTH
 from support.tiny_model import make_tokenizer
 
-pyarrow = pytest.importorskip("pyarrow")
-parquet = pytest.importorskip("pyarrow.parquet")
+pyarrow = needs("pyarrow")
+parquet = needs("pyarrow.parquet")
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 # Stops itself by a signal when so many parts are done and the next one is about to get its name.
 STOPPED = """
@@ -319,7 +320,7 @@ def test_a_row_group_is_decoded_once_for_all_its_parts(table, monkeypatch):
 
 
 def test_actors_need_not_find_the_examples(monkeypatch, tmp_path):
-    pickle = pytest.importorskip("ray.cloudpickle")
+    pickle = needs("ray.cloudpickle")
     monkeypatch.syspath_prepend(EXAMPLES)
     corpus = importlib.import_module("corpus")
     pickle.register_pickle_by_value(corpus)
@@ -337,7 +338,7 @@ def test_files_of_several_kinds_are_refused(texts, table, encoder, tmp_path):
 
 
 def test_actors_of_ray_make_the_same_parts_and_go_on_too(texts, encoder, tmp_path):
-    pytest.importorskip("ray")
+    needs("ray")
     arguments = ["--model", encoder, "--part-rows", 2]
     succeed(texts, "-o", tmp_path / "here", *arguments)
     spread = [texts, "-o", tmp_path / "spread", *arguments]

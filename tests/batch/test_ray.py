@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 import nibble.ray
+from support.needs import needs
 from support.scripted_model import Script
 from support.sum_encoder import TABLE, WIDTH
 from support.tiny_model import make_tokenizer
 
-ray = pytest.importorskip("ray")
-data = pytest.importorskip("ray.data")
-pyarrow = pytest.importorskip("pyarrow")
+ray = needs("ray")
+data = needs("ray.data")
+pyarrow = needs("pyarrow")
 ROWS, MIDDLE, MISSING = 2000, 1000, 97
 LETTERS = "klmnopqrs"
 TEMPLATE = "{% for message in messages %}{{ message.content }}{% endfor %}"
@@ -158,7 +159,7 @@ def test_what_is_wrong_with_a_batch_is_told_to_who_runs_it(cluster, encoder, bat
 
 
 def test_rays_processor_of_http_requests_is_answered(cluster, served):
-    llm = pytest.importorskip("ray.data.llm")
+    llm = needs("ray.data.llm")
 
     def ask(row: dict) -> dict:
         messages = [{"role": "user", "content": f"What is {row['id']}?"}]

@@ -3,6 +3,7 @@
 import argparse
 import getpass
 import json
+import os
 import re
 import socket
 from dataclasses import replace
@@ -11,16 +12,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import nibble
 from conformance.command import NO_GPU, fail, pytestmark, succeed  # noqa: F401
 from conformance.programs import IS_QUICK
-from conformance.variants import FULL, every_variant
+from conformance.variants import FULL, Chooser, every_variant
 from nibble._check import check as checking
 from nibble._check.cases import cases, names
 from nibble._commands import check as command
 
 FEW = ["transposed", "embedding, 4-bit", "sums of lines"]
-# At any size one variant of these alone is right, so none is forced.
-UNFORCED = {"attention_keys"}
 
 
 @pytest.fixture
@@ -82,6 +82,35 @@ def test_a_program_that_fails_is_wrong_and_the_path_is_not_told(report, capsys):
     assert "/" not in json.loads(report.read_text())["rows"][0]["message"]
 
 
+def test_a_case_whose_variants_cannot_be_measured_is_wrong(report, monkeypatch, capsys):
+    def broken(path, *_, **__):
+        raise nibble.NibbleError(f"{path} cannot be measured")
+
+    monkeypatch.setattr(checking, "tune", broken)
+    assert command.run(options(report), ["transposed"]) == 1
+    said = capsys.readouterr().err
+    assert "its variants cannot be measured: program.pte cannot be measured" in said
+    assert [row["right"] for row in json.loads(report.read_text())["rows"]] == [True, False]
+
+
+def test_kept_tunings_do_not_count_and_none_is_kept(report, tmp_path, monkeypatch):
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("NIBBLE_CACHE", str(cache))
+    monkeypatch.setenv("NIBBLE_TUNE", "1")
+    loads = []
+
+    def load(*arguments, **named):
+        loads.append(os.environ["NIBBLE_TUNE"])
+        return nibble.load(*arguments, **named)
+
+    monkeypatch.setattr(checking, "load", load)
+    assert command.run(options(report), ["transposed"]) == 0
+    assert loads
+    assert set(loads) == {"0"}
+    assert not cache.exists()
+    assert os.environ["NIBBLE_TUNE"] == "1"
+
+
 def test_ctrl_c_leaves_a_report_of_what_is_known(report, monkeypatch):
     compared = []
 
@@ -115,8 +144,30 @@ def test_errors_are_parts_of_what_is_usual():
 
 
 @pytest.mark.skipif(IS_QUICK or not FULL, reason="takes minutes; ./test full")
-def test_all_cases_are_right_and_reach_every_variant(report):
+def test_all_cases_are_right_and_reach_every_variant(report, tmp_path):
     succeed("check", "--output", report)
-    taken = {(row["choice"], row["variant"]) for row in json.loads(report.read_text())["rows"]}
-    choices = {choice for choice, _ in every_variant()}
-    assert choices - {choice for choice, _ in taken} <= UNFORCED
+    taken = {(row["case"], row["choice"], row["variant"]) for row in json.loads(report.read_text())["rows"]}
+    profile = tmp_path / "profile.json"
+    profile.write_text(json.dumps(nibble.Device().info.profile))
+    right = right_variants(Chooser(profile), tmp_path / "program.pte")
+    assert right - taken == set()
+    # All choices that there are, but where one variant alone is right at any size.
+    assert {choice for choice, _ in every_variant()} - {choice for _, choice, _ in right} <= {"attention_keys"}
+
+
+def right_variants(chooser: Chooser, path: Path) -> set[tuple[str, str, str]]:
+    """Of all cases, what the planner takes on this device if it is forced, where it has a choice."""
+    right = set()
+    for case in cases():
+        path.write_bytes(case.program.pte())
+        made = {one["choice"] for one in chooser.variants(path)}
+        for choice in made:
+            names = [variant for one, variant in every_variant() if one == choice]
+            taken = [
+                name
+                for name in names
+                if (choice, name)
+                in {(one["choice"], one["chosen"]) for one in chooser.variants(path, "--variant", f"{choice}={name}")}
+            ]
+            right |= {(case.name, choice, name) for name in taken if len(taken) > 1}
+    return right

@@ -1,8 +1,10 @@
 """Devices by their engine."""
 
 import json
+import re
 import subprocess
 import sys
+from importlib import metadata
 
 import pytest
 
@@ -77,3 +79,25 @@ def test_ctrl_c_while_dawn_is_loaded_comes_out_of_the_call_and_the_next_one_has_
     done = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout) == [[info.engine, info.name] for info in all_devices]
+
+
+# A Python in which the package wgpudawn is not found.
+WITHOUT_DAWN = """
+import nibble
+from nibble import _engines
+_engines._dawn_functions = dict
+try:
+    nibble.devices("dawn")
+except nibble.NibbleError as error:
+    print(error)
+"""
+
+
+def test_without_dawn_the_sentence_names_the_extra_that_installs_it(monkeypatch):
+    monkeypatch.delenv("NIBBLE_DAWN_LIBRARY", raising=False)
+    done = subprocess.run([sys.executable, "-c", WITHOUT_DAWN], capture_output=True, text=True, timeout=120)
+    told = re.search(r"pip install '([\w-]+)\[(\w+)\]'", done.stdout)
+    assert told, done.stdout + done.stderr
+    # The installed package has this name, and this extra brings Dawn.
+    wanted = [text for text in metadata.requires(told[1]) if re.search(rf"extra == ['\"]{told[2]}['\"]", text)]
+    assert [text.startswith("wgpudawn") for text in wanted] == [True]

@@ -107,6 +107,28 @@ assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 7
     assert done.returncode == 0, done.stderr
 
 
+def test_fork_in_the_progress_of_a_tuning_ends_the_child_s_tuning(program, tmp_path):
+    code = """
+import os, signal, sys, nibble
+children = []
+def fork(done, total):
+    if not children:
+        children.append(os.fork())
+        if children == [0]:
+            signal.alarm(120)
+output = sys.argv[2]
+try:
+    nibble.tune(sys.argv[1], on_progress=fork, output=output)
+except nibble.NibbleError as error:
+    assert children == [0] and "was forked" in str(error), error
+    os._exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(children[0], 0)[1]) == 7
+assert os.path.exists(output)
+"""
+    done = python(code, program("q4_dynamic_length").path, tmp_path / "tuning.json")
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.host
 def test_executorch_s_methods_fail_in_the_child(program):
     code = """

@@ -1,25 +1,19 @@
 """nibble generate: in a pipe, and in a terminal."""
 
-import contextlib
 import json
-import os
-import pty
 import re
-import select
-import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 from conformance.command import COMMAND
 from conformance.command import pytestmark as needs_command
 from conformance.generate_cases import VOCABULARY
+from support.terminal import SECONDS, Terminal
 from support.tiny_model import make_folder
 
 pytestmark = [needs_command, pytest.mark.host]
-SECONDS = 300
 
 
 @pytest.fixture(scope="module")
@@ -36,57 +30,8 @@ def generate(*arguments, text: str | None = None) -> subprocess.CompletedProcess
     return subprocess.run(command, input=text, capture_output=True, text=True, timeout=SECONDS)
 
 
-class Terminal:
-    """A command in a terminal of its own."""
-
-    def __init__(self, *arguments):
-        self.process, self.master = None, None
-        self.master, slave = pty.openpty()
-        environment = {**os.environ, "TERM": "dumb"}
-        command = [COMMAND, "generate", *map(str, arguments)]
-        self.process = subprocess.Popen(
-            command, stdin=slave, stdout=slave, stderr=slave, env=environment, start_new_session=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-        )  # fmt: skip
-        os.close(slave)
-        self.seen = ""
-
-    def wait_for(self, pattern: str) -> str:
-        """What was written up to and with the pattern, from where the last one ended."""
-        end = time.monotonic() + SECONDS
-        while not (found := re.search(pattern, self.seen)):
-            assert time.monotonic() < end, self.seen
-            if select.select([self.master], [], [], 1)[0]:
-                try:
-                    self.seen += os.read(self.master, 4096).decode(errors="replace")
-                except OSError:
-                    raise AssertionError(f"it ended: {self.seen}") from None
-        text, self.seen = self.seen[: found.end()], self.seen[found.end() :]
-        return text
-
-    def write(self, text: str) -> None:
-        os.write(self.master, text.encode())
-
-    def interrupt(self) -> None:
-        os.killpg(self.process.pid, signal.SIGINT)
-
-    def interrupt_prompt(self, pattern: str) -> None:
-        """As a person would, again until something happens: between showing its prompt and waiting for a key, readline
-        does not look for signals, so one that comes there is noticed at the next key or signal."""
-        for _ in range(SECONDS):
-            self.interrupt()
-            if select.select([self.master], [], [], 1)[0]:
-                break
-        self.wait_for(pattern)
-
-    def __enter__(self) -> "Terminal":
-        return self
-
-    def __exit__(self, *_exception) -> None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-        os.close(self.master)
+def in_terminal(*arguments) -> Terminal:
+    return Terminal(COMMAND, "generate", *arguments)
 
 
 def test_an_answer_comes_through_a_pipe(folder):
@@ -144,7 +89,7 @@ def test_a_reader_that_goes_away_is_no_failure(folder):
 
 
 def test_a_chat_answers_remembers_and_forgets(folder):
-    with Terminal(folder, "--max-tokens", 8, "--stats") as terminal:
+    with in_terminal(folder, "--max-tokens", 8, "--stats") as terminal:
         terminal.wait_for("> ")
         terminal.write("one\n")
         terminal.wait_for(r"\(0 cached\)")
@@ -162,18 +107,28 @@ def test_a_chat_answers_remembers_and_forgets(folder):
         assert terminal.process.wait(SECONDS) == 0
 
 
-def test_ctrl_c_ends_an_answer_keeps_what_was_written_and_the_chat_goes_on(folder):
-    with Terminal(folder, "--stats") as terminal:
+def test_ctrl_c_ends_an_answer_keeps_what_was_written_and_the_chat_goes_on(folder, tmp_path):
+    with in_terminal(folder, "--stats") as terminal:
+
+        def interrupted_turn(line: str) -> tuple[int, int]:
+            """Tokens of the prompt, and how many of them were known."""
+            terminal.write(f"{line}\n")
+            terminal.wait_for(r"\r\n.")  # some of the answer
+            terminal.interrupt()
+            said = terminal.wait_for(r"prompt \d+ tokens \(\d+ cached\)")
+            terminal.wait_for("> ")
+            tokens, cached = re.findall(r"prompt (\d+) tokens \((\d+) cached\)", said)[-1]
+            return int(tokens), int(cached)
+
         terminal.wait_for("> ")
-        terminal.write("go on\n")
-        terminal.wait_for(r"\r\n.")  # some of the answer
-        terminal.interrupt()
-        terminal.wait_for("prompt .* tokens")
+        first, _ = interrupted_turn("go on")
+        terminal.write(f"/save {tmp_path / 'chat.json'}\n")
         terminal.wait_for("> ")
-        terminal.write("again\n")
-        terminal.wait_for(r"\r\n.")
-        terminal.interrupt()
-        terminal.wait_for("> ")
+        messages = json.loads((tmp_path / "chat.json").read_text())["messages"]
+        assert [message["role"] for message in messages] == ["user", "assistant"]
+        assert messages[1]["content"]
+        # The answer is a part of the conversation, so the next prompt begins with the whole of the first.
+        assert interrupted_turn("again")[1] >= first
         terminal.interrupt_prompt("Ctrl-D or /quit ends the chat")
         # Before readline has the terminal, Ctrl-D would be the end of an empty line.
         terminal.wait_for("> ")
@@ -182,10 +137,10 @@ def test_ctrl_c_ends_an_answer_keeps_what_was_written_and_the_chat_goes_on(folde
 
 
 def test_ctrl_c_ends_a_single_answer_with_130(folder):
-    with Terminal(folder, "hello") as terminal:
+    with in_terminal(folder, "hello") as terminal:
         terminal.wait_for(r"\S+")
         terminal.interrupt()
-        assert terminal.process.wait(SECONDS) in (130, -signal.SIGINT)
+        assert terminal.process.wait(SECONDS) == 130
 
 
 def test_a_file_that_cannot_be_read_is_no_result_that_cannot_be_written():

@@ -1,5 +1,6 @@
 """What users of other runners complain of most, each a test: on a model that says what it is told."""
 
+import json
 import threading
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 import nibble
 from nibble import _native
 from nibble._interrupt import StopCheck
+from nibble._text.constraint import Constraint
 from support.scripted_model import CHUNK, CONTEXT, Script
 
 NEVER = []  # no token ends a generation
@@ -142,6 +144,22 @@ def test_json_is_of_the_schema_and_ends_whatever_the_model_wants(script, load):
     assert generation.finish_reason == "stop"
 
 
+def test_a_schema_takes_one_mask_for_each_token(script, load, monkeypatch):
+    """Counted in masks: bench/generate.py says how long one takes."""
+    schema = {"type": "object", "properties": {"n": {"type": "integer", "minimum": 100, "maximum": 999}}}
+    schema |= {"required": ["n"], "additionalProperties": False}
+    model, masks, taken = load(script), [], []
+    plain_allowed, plain_take = Constraint.allowed, Constraint.take
+    monkeypatch.setattr(Constraint, "allowed", lambda self: masks.append(self) or plain_allowed(self))
+    monkeypatch.setattr(Constraint, "take", lambda self, token: taken.append(token) or plain_take(self, token))
+    for _ in range(2):
+        generation = model.generate([1], json_schema=schema, max_tokens=100)
+        assert 100 <= json.loads(generation.run())["n"] <= 999
+        assert (taken, len(masks)) == (generation.ids, len(generation.ids))
+        masks.clear()
+        taken.clear()
+
+
 def test_a_template_that_fails_is_an_error_and_never_another_format(script, load):
     for template in ("{{ messages[0].no.such }}", "{{ raise_exception('no') }}", "{% for"):
         with pytest.raises(nibble.NibbleError, match="the chat template"):
@@ -206,3 +224,39 @@ def test_a_long_prompt_of_one_session_does_not_stop_the_decode_of_another(script
                 steps += not done.is_set()
         thread.join()
     assert steps >= prompts * CONTEXT // CHUNK // 4
+
+
+def test_in_the_midst_of_every_chunk_of_a_prompt_another_session_gets_a_token(script, load):
+    """So nobody waits for more than a chunk: there the prompt stands still until the other one has its token."""
+    # The library asks between the batches of a call whether to stop; here, each dispatch is a batch.
+    model = load(script, {"max_batch_work": 1})
+    chunks, current, served = -(-(CONTEXT - 1) // CHUNK), -1, []
+    wanted, given = threading.Semaphore(0), threading.Semaphore(0)
+    with model.session() as one, model.session() as other:
+        prompt = one.generate([1] * (CONTEXT - 1), max_tokens=1, stop_ids=NEVER)
+        decode = other.generate([1], stop_ids=NEVER)
+        next(decode)
+
+        @StopCheck
+        def stand_still() -> bool:
+            if len(served) == current:  # all chunks before this one had theirs
+                wanted.release()
+                if given.acquire(timeout=60):
+                    served.append(current)
+            return False
+
+        def run() -> None:
+            nonlocal current
+            _native.lib.nibble_set_stop_check(stand_still)  # of this thread
+            for current in range(chunks):  # noqa: B007
+                prompt.step()
+            wanted.release(chunks)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        for _ in range(chunks):
+            wanted.acquire()
+            next(decode)
+            given.release()
+        thread.join()
+    assert served == list(range(chunks))

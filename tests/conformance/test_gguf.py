@@ -179,7 +179,7 @@ def test_facts_say_what_the_file_said(imported):
         "program": "model.pte",
     }
     assert {key: facts[key] for key in wanted} == wanted
-    assert facts["source"]["file"] == path.name
+    assert facts["file"] == path.name
     assert facts["source"]["types"] == {"Q4_1": 14, "Q8_0": 1, "F32": 5}
     assert facts["quantization"] == {
         "linear Q4_1": "exact: 4-bit groups of 32, with offsets",

@@ -43,7 +43,11 @@ def test_standard_error_has_steps_with_their_time_and_no_noise_of_libraries(made
         "layer",
         "embedding",
         "loading",
-        "exporting",
+        "tracing",
+        "decomposing",
+        "partitioning",
+        "delegating",
+        "serializing",
         "writing",
         "done",
     ]
@@ -88,7 +92,7 @@ def test_interrupt_leaves_nothing_behind(file, tmp_path):
     command = [COMMAND, "import", str(file), "-o", str(tmp_path / "new" / "out"), "--context", "40"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=hear_ctrl_c)
     for line in process.stderr:
-        if "exporting" in line:
+        if "decomposing" in line:
             break
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)

@@ -6,8 +6,9 @@ from conformance.attention_blobs import rotated_into_caches
 from conformance.blob_cases import build
 from conformance.limits_blobs import embeddings_with_zero_points, values_that_go_out_as_they_are
 from conformance.programs import ROUTES, OnNibble, check_built, open_built
+from conformance.variants import every_variant
 
-FORCED = [("attention", "row"), ("attention", "rows"), ("attention", "tile"), ("attention_loads", "elements")]
+FORCED = [*(pair for pair in every_variant() if pair[0] == "attention"), ("attention_loads", "elements")]
 
 
 @pytest.mark.parametrize(("choice", "variant"), FORCED)

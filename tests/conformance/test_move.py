@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 
 import nibble
-from conformance import move_cases
+from conformance import index_blobs, move_blob_cases, move_cases
 from conformance.blob_cases import build
-from conformance.move_blob_cases import BUILDERS, indexed
+from conformance.index_blobs import indexed
 from conformance.programs import ROUTES, check_built, every_route, everyday, open_built
 from support.vk00 import Blob
+
+BUILDERS = move_blob_cases.BUILDERS | index_blobs.BUILDERS
 
 
 @every_route(move_cases.ALL)

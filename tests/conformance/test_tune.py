@@ -132,6 +132,71 @@ def test_what_progress_raises_ends_it_and_what_was_measured_is_kept(program, cac
     assert json.loads(kept.read_text())["tunings"][0]["measured"] == 2
 
 
+def test_a_second_tuning_that_is_stopped_loses_nothing(program, cache):
+    nibble.tune(program, tune_ms=LONG)
+    (kept,) = cache.iterdir()
+    points = measured(kept)
+
+    def stop(done: int, _total: int) -> None:
+        if done == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        nibble.tune(program, on_progress=stop, tune_ms=LONG)
+    assert measured(kept) == points
+
+
+def measured(file) -> set:
+    """The points that have times."""
+    (tuning,) = json.loads(file.read_text())["tunings"]
+    return {(row["choice"], *row["rows"], *row["width"], row["traits"]) for row in tuning["choices"] if "times" in row}
+
+
+def test_a_load_tells_how_far_its_tuning_is_and_can_be_stopped(program, cache):
+    seen = []
+
+    def stop(done: int, total: int) -> None:
+        seen.append((done, total))
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        nibble.load(program, tune=True, tune_ms=LONG, on_tuning=stop)
+    assert seen == [(1, seen[0][1]), (2, seen[0][1])]
+    (kept,) = cache.iterdir()
+    assert measured(kept)
+    assert json.loads(kept.read_text())["tunings"][0]["ended"] == "stopped"
+    # What is missing is measured by the next load that wants it.
+    check_results(path=program, tune=True, tune_ms=LONG)
+    assert json.loads(kept.read_text())["tunings"][0]["ended"] == "complete"
+
+
+def test_files_of_several_machines_are_merged(program, tmp_path):
+    here, there, both = tmp_path / "here.json", tmp_path / "there.json", tmp_path / "model.tuning.json"
+    nibble.tune(program, output=here, tune_ms=LONG)
+    there.write_text(json.dumps(other_device(json.loads(here.read_text()))))
+    succeed("tune", "--merge", here, there, "--output", both)
+    merged = json.loads(both.read_text())
+    names = [one["device"] for one in merged["tunings"]]
+    assert names == [nibble.Device().info.name, "another device"]
+    assert merged["tunings"][0] == json.loads(here.read_text())["tunings"][0]
+    check_results(path=program)
+    succeed("tune", "--merge", here, "--output", both)
+    assert json.loads(both.read_text()) == merged
+    there.write_text("no JSON")
+    assert "there.json: the tuning is not a JSON object" in fail("tune", "--merge", here, there, "--output", both)
+    assert json.loads(both.read_text()) == merged
+    fail("tune", "--merge", here, code=2)
+    fail("tune", program, "--merge", here, "--output", both, code=2)
+
+
+def test_a_closed_device_tunes_nothing(program):
+    device = nibble.Device()
+    device.close()
+    with pytest.raises(nibble.NibbleError, match="closed"):
+        nibble.tune(program, device)
+
+
 def test_ctrl_c_ends_the_command_with_130(program):
     process = subprocess.Popen(
         [COMMAND, "tune", *[str(program)] * 1000], stdout=subprocess.PIPE, stderr=subprocess.PIPE

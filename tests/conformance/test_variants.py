@@ -6,7 +6,7 @@ import pytest
 
 from conformance.command import NO_GPU, fail, pytestmark, succeed  # noqa: F401
 from conformance.programs import OnNibble
-from conformance.variants import Chooser, every_variant, programs_by_size
+from conformance.variants import Chooser, every_variant, programs_by_size, usual_variants
 
 # What devices differ in as far as variants depend on it.
 DEVICES = [
@@ -33,9 +33,9 @@ def sorted_programs(programs):
     return programs_by_size(programs)
 
 
-# Every day, Node runs them on the second adapter.
+# Every day, Node runs them on the second adapter (tests/web/export_cases.py says which), with the web's executor.
 @pytest.mark.host
-@pytest.mark.parametrize(("choice", "variant"), every_variant())
+@pytest.mark.parametrize(("choice", "variant"), usual_variants())
 def test_forced_variant_gives_what_torch_gives(choice, variant, choosers, sorted_programs):
     here, *others = choosers
     found = here.find(sorted_programs, choice, variant)

@@ -21,11 +21,20 @@ from nibble._engines import main_of
 FULL = bool(os.environ.get("NIBBLE_TEST_FULL"))
 
 
+# Programs have these choices only with an option: tests/device/gpu_candidates_test.cpp forces their variants.
+BY_OPTION = {"candidates"}
+
+
 def every_variant() -> list[tuple[str, str]]:
     """Pairs of a choice and a variant."""
     if COMMAND is None:
         return []
     return [(one["choice"], one["variant"]) for one in json.loads(succeed("ops", "--variants", "--json", env=NO_GPU))]
+
+
+def usual_variants() -> list[tuple[str, str]]:
+    """Those that programs can take without an option."""
+    return [pair for pair in every_variant() if pair[0] not in BY_OPTION]
 
 
 def programs_by_size(folder: Path) -> list[ExportedProgram]:
@@ -61,6 +70,13 @@ class Chooser:
         """The first program that takes the variant; all that do in the full suite."""
         taking = (program for program in programs if self.takes(program, choice, variant))
         return list(taking if FULL else itertools.islice(taking, 1))
+
+    def variants(self, path: Path, *options: str) -> list[dict]:
+        """What a call of a program's largest shapes chooses, whatever the file was before."""
+        step = json.loads(
+            command_in_process("inspect", path, "--json", "--variants", "--device-profile", self.profile, *options)
+        )["plan"]["step"]
+        return step["variants"] if step else []
 
     def _calls(self, program: ExportedProgram) -> list[tuple[str, ...]]:
         """Shapes and integers of the case's calls, each once, as `nibble inspect` is told them."""

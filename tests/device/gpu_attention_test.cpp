@@ -1,5 +1,5 @@
-// Attention on the device, by the kernels for CPU adapters and by the one for GPUs: a plan is made for a profile of
-// either kind and runs on whatever adapter there is.
+// Attention on the device, by the kernels for CPU adapters and by the tiles for GPUs: a plan is made for a profile of
+// either kind, or with a tile for all rows, and runs on whatever adapter there is.
 #include <cmath>
 #include <random>
 
@@ -105,15 +105,21 @@ struct Reference {
   }
 };
 
-class AttentionTest : public GpuTest, public testing::WithParamInterface<AdapterKind> {
+class AttentionTest : public GpuTest, public testing::WithParamInterface<std::string> {
  protected:
   /// Runs also with a dispatch for each workgroup: that makes no difference.
   void check(Sizes n, const std::vector<std::pair<std::int64_t, std::int32_t>>& steps) {
     std::int64_t most = 1;
     for (const auto& [rows, start] : steps) most = std::max(most, rows);
     Cached program(n, most);
-    const auto whole = executor_of(program, {});
-    const auto pieces = executor_of(program, {.max_batch_work = 1});
+    Options options;
+    if (GetParam().ends_with("tile")) options.variants = {{"attention", GetParam()}};
+    if (GetParam().starts_with("subgroup") && !Internals::of(device)->gpu->profile().subgroups) {
+      GTEST_SKIP() << "this device has no subgroups";
+    }
+    const auto whole = executor_of(program, options);
+    options.max_batch_work = 1;
+    const auto pieces = executor_of(program, options);
     ASSERT_TRUE(succeeds(whole));
     ASSERT_TRUE(succeeds(pieces));
     Reference reference(n);
@@ -143,7 +149,7 @@ class AttentionTest : public GpuTest, public testing::WithParamInterface<Adapter
  private:
   Result<std::unique_ptr<gpu::Executor>> executor_of(Cached& program, const Options& options) {
     DeviceProfile profile = Internals::of(device)->gpu->profile();
-    profile.kind = GetParam();
+    profile.kind = GetParam() == "cpu" ? AdapterKind::cpu : AdapterKind::discrete;
     TRY_ASSIGN(const auto plan, Plan::make(program.graph, profile, options, ops::registry()));
     TRY_ASSIGN(const auto model, gpu::ModelResources::make(Internals::of(device)->gpu, plan, program, {}));
     return gpu::Executor::make(model, boundary_of(program.graph, plan), program);
@@ -159,8 +165,9 @@ class AttentionTest : public GpuTest, public testing::WithParamInterface<Adapter
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Kinds, AttentionTest, testing::Values(AdapterKind::cpu, AdapterKind::discrete),
-                         [](const auto& kind) { return std::string(to_string(kind.param)); });
+INSTANTIATE_TEST_SUITE_P(Forms, AttentionTest,
+                         testing::Values("cpu", "discrete", "wide_tile", "subgroup_tile", "subgroup_wide_tile"),
+                         [](const auto& form) { return form.param; });
 
 TEST_P(AttentionTest, of_grouped_heads) { check({1, 8, 2, 64, 300}, {{70, 0}, {1, 70}, {3, 71}, {1, 299}, {9, 200}}); }
 

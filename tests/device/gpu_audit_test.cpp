@@ -37,7 +37,7 @@ class AuditTest : public GpuTest {
                             .wgsl = kernel(tiles, body),
                             .bindings = {Access::read, Access::read_write},
                             .overrides = {{"WG", 64}}};
-    TRY_ASSIGN(const auto run, run_traced(gpu, desc, {from.get(), to.get()}, {}, 3, 2, 64, 256));
+    TRY_ASSIGN(const auto run, run_traced(gpu, desc, {from.get(), to.get()}, {}, 3, 2, 64, 256, subgroup));
     return count(run.kernel, run.trace, subgroup);
   }
 };
@@ -114,6 +114,17 @@ TEST_F(AuditTest, the_parts_of_a_vector_are_accesses_of_their_own) {
   // 64 threads store 16 bytes and load 4, twice; of the banks that loads need, a quarter or half is hit.
   EXPECT_EQ(counted->arrays[kTile].useful, 2U * 64 * (16 + 4 + 4));
   EXPECT_DOUBLE_EQ(counted->arrays[kTile].worst_conflict, 4.0);
+}
+
+TEST_F(AuditTest, workgroup_memory_is_added_up_by_its_declarations) {
+  const PipelineDesc desc{.label = "audited",
+                          .wgsl = kernel("const LINES = 4u * 2u;\nvar<workgroup> tile: array<vec4<f32>, LINES * WG>;",
+                                         "tile[lane] = vec4<f32>(source[i]); result[i] = tile[lane].x;"),
+                          .bindings = {Access::read, Access::read_write},
+                          .overrides = {{"WG", 64}}};
+  const auto kernel = traced(desc, 8, 32);
+  ASSERT_TRUE(succeeds(kernel));
+  EXPECT_EQ(kernel->arrays[kTile].bytes, 16U * 8 * 64);
 }
 
 TEST_F(AuditTest, operations_of_a_loop_count_as_often_as_it_goes_round) {

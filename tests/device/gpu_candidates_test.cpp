@@ -67,10 +67,11 @@ class CandidatesTest : public GpuTest {
   }
 
   /// All patterns in which rows can lie.
-  void check(std::uint32_t width, std::size_t count, std::uint32_t rows = 1) {
+  void check(std::uint32_t width, std::size_t count, std::uint32_t rows = 1, std::string variant = "thread") {
     SCOPED_TRACE(fmt::format("{} of {}, {} rows", count, width, rows));
     LoadOptions options;
     options.candidates = count;
+    options.variants = {{"candidates", std::move(variant)}};
     auto loaded = load(negated({rows, width}), options);
     ASSERT_TRUE(succeeds(loaded));
     std::mt19937 random(width + rows);
@@ -107,6 +108,12 @@ TEST_F(CandidatesTest, are_the_largest_in_order_whatever_the_sizes) {
 
 TEST_F(CandidatesTest, are_those_of_the_last_row) {
   for (const std::uint32_t width : {1U, 6U, 7U, 4099U}) check(width, 5, 4);
+}
+
+TEST_F(CandidatesTest, are_the_same_where_lanes_share_what_they_read) {
+  if (!Internals::of(device)->gpu->profile().subgroups) GTEST_SKIP() << "this device has no subgroups";
+  for (const std::uint32_t width : {1U, 7U, 65U, 4099U}) check(width, 5, 4, "shared");
+  check(49152, 64, 1, "shared");
 }
 
 TEST_F(CandidatesTest, of_half_precision_are_its_elements) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "api/load_blob.hpp"
@@ -56,6 +57,23 @@ class LoadedTest : public GpuTest {
 
   std::optional<Loaded> loaded;
 };
+
+/// Twice: outputs are mapped, where the adapter lets kernels write what can be mapped, and copied for the host.
+class BothReadsTest : public LoadedTest, public testing::WithParamInterface<bool> {
+ protected:
+  static LoadOptions staged_by_param(LoadOptions options) {
+    options.staged = GetParam();
+    return options;
+  }
+  Result<Loaded> load(const BlobBuilder& builder, const LoadOptions& options = {}) {
+    return LoadedTest::load(builder, staged_by_param(options));
+  }
+  Session& session(const BlobBuilder& builder, const LoadOptions& options = {}) {
+    return LoadedTest::session(builder, staged_by_param(options));
+  }
+};
+
+inline std::string name_of_reads(const testing::TestParamInfo<bool>& info) { return info.param ? "staged" : "mapped"; }
 
 /// Of a graph that is called as it is.
 inline std::shared_ptr<const Boundary> boundary_of(const Graph& graph, std::shared_ptr<const Plan> plan) {

@@ -6,7 +6,6 @@
 
 #include "gpu_fixture.hpp"
 #include "graph/guarded.hpp"
-#include "nibble/nibble.h"
 #include "ops/registry.hpp"
 #include "program/program.hpp"
 #include "support/named_data.hpp"
@@ -69,6 +68,23 @@ TEST_F(GpuTest, a_traced_call_without_memory_is_an_error_and_the_next_one_is_rig
     return {};
   };
   sweep(trace_calls, 400);
+}
+
+TEST_F(GpuTest, a_tuning_without_memory_is_an_error_and_the_next_one_is_kept) {
+  const auto path = std::filesystem::temp_directory_path() / fmt::format("nibble-untuned-{}.pte", ::getpid());
+  const auto output = path.string() + ".json";
+  const Bytes file = make_pte(embedding(), {.dynamic = true});
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(file.data()), static_cast<std::streamsize>(file.size()));
+  const std::string program = path;
+  const TuneOptions options{{.tune_ms = 40}, output, {}};
+  const auto tune_it = [&]() -> Status {
+    TRY(tune(device, program, options));
+    return {};
+  };
+  sweep(tune_it, 40);
+  std::filesystem::remove(path);
+  std::filesystem::remove(output);
 }
 
 TEST_F(GpuTest, a_state_that_is_moved_without_memory_can_be_reset) {
@@ -151,60 +167,6 @@ TEST(NoMemory, opening_a_device_without_memory_is_an_error) {
     return call_embedding(loaded.session);
   };
   sweep(open_and_call, 10);
-}
-
-/// The error of the C API, unless `done`.
-Status told(bool done) {
-  if (done) return {};
-  allocations.counting = false;
-  return std::unexpected(Error{static_cast<ErrorCode>(nibble_error_code()), nibble_error()});
-}
-
-template <class T>
-using Owned = std::unique_ptr<T, void (*)(T*) noexcept>;
-
-// The fixture holds the device: to open it again takes no time.
-TEST_F(GpuTest, the_c_api_without_memory_gives_errors) {
-  const auto path = std::filesystem::temp_directory_path() / fmt::format("nibble-no-memory-{}.pte", ::getpid());
-  {
-    const Bytes file = make_pte(embedding(), {.dynamic = true});
-    std::ofstream(path, std::ios::binary)
-        .write(reinterpret_cast<const char*>(file.data()), static_cast<std::streamsize>(file.size()));
-  }
-  std::vector<float> rows(kIds.size() * kWidth);
-  const auto use_all = [&]() -> Status {
-    TRY(told(nibble_devices_json(nullptr) != nullptr));
-    const Owned<nibble_device> opened(nibble_device_open(nullptr, nullptr), nibble_device_free);
-    TRY(told(opened != nullptr));
-    const Owned<nibble_model> model(nibble_model_load(opened.get(), path.c_str(), nullptr), nibble_model_free);
-    TRY(told(model != nullptr));
-    nibble_tensor in{};
-    in.dtype = NIBBLE_INT64;
-    in.rank = 2;
-    in.shape[0] = in.shape[1] = 2;
-    in.data = const_cast<std::int64_t*>(kIds.data());
-    in.bytes = kIds.size() * 8;
-    nibble_tensor out{};
-    TRY(told(nibble_model_run(model.get(), &in, 1, &out, 1)));
-    if (static_cast<const float*>(out.data)[kWidth + 3] != embedded(49, 3)) return fail(ErrorCode::internal, "wrong");
-    const Owned<nibble_session> session(nibble_model_session(model.get()), nibble_session_free);
-    TRY(told(session != nullptr));
-    TRY(told(nibble_session_set_inputs(session.get(), &in, 1)));
-    nibble_tensor to{};
-    TRY(told(nibble_session_output(session.get(), 0, &to)));
-    to.data = rows.data();
-    to.bytes = rows.size() * 4;
-    TRY(told(nibble_session_execute(session.get(), &to, 1)));
-    if (!are_rows(rows, kIds)) return fail(ErrorCode::internal, "wrong");
-    TRY(told(nibble_session_states_json(session.get()) != nullptr));
-    TRY(told(nibble_check_node(R"({"op": "aten.relu.default", "arguments": [{"dtype": "float32", "shape": [2]}],
-                                   "out": {"dtype": "float32", "shape": [2]}})")));
-    // A refusal has a message, which takes memory too.
-    if (nibble_model_run(model.get(), nullptr, 0, &out, 1)) return fail(ErrorCode::internal, "no inputs were taken");
-    return told(nibble_error_code() == static_cast<int>(ErrorCode::invalid_argument));
-  };
-  sweep(use_all, 150);
-  std::filesystem::remove(path);
 }
 
 }  // namespace

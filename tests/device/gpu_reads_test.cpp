@@ -6,7 +6,7 @@ namespace {
 
 constexpr std::int64_t kReadLength = 50;
 
-LoadOptions with_staged_outputs() { return {{.staged_outputs = true}}; }
+LoadOptions staged_options() { return {{.staged = true}}; }
 
 /// x and 1 -> the sum of all x so far (state), x itself, x + 1, x + 1 again, and a constant.
 BlobBuilder outputs_of_all_kinds() {
@@ -28,7 +28,7 @@ class ReadsTest : public LoadedTest {
 };
 
 TEST_F(ReadsTest, outputs_of_all_kinds_are_right_mapped_and_staged) {
-  for (const auto& options : {LoadOptions{}, with_staged_outputs()}) {
+  for (const auto& options : {LoadOptions{}, staged_options()}) {
     Session& s = session(outputs_of_all_kinds(), options);
     std::vector<std::vector<float>> got(5, std::vector<float>(kReadLength));
     for (int i = 1; i <= 3; ++i) {
@@ -59,12 +59,12 @@ TEST_F(ReadsTest, only_what_cannot_be_mapped_has_room_in_the_staging_buffer) {
   session(outputs_of_all_kinds());
   const bool can_map = Internals::of(device)->gpu->profile().mapped_storage;
   EXPECT_EQ(layout().staging_bytes, can_map ? bytes(1) : bytes(5) + kFaultWords * 4);
-  session(outputs_of_all_kinds(), with_staged_outputs());
+  session(outputs_of_all_kinds(), staged_options());
   EXPECT_EQ(layout().staging_bytes, bytes(5) + kFaultWords * 4);
 }
 
 TEST_F(ReadsTest, a_fault_is_read_and_the_next_call_is_right_mapped_and_staged) {
-  for (const auto& options : {LoadOptions{}, with_staged_outputs()}) {
+  for (const auto& options : {LoadOptions{}, staged_options()}) {
     BlobBuilder b;
     const int ids = b.tensor(DType::i32, {2, 3});
     const int next = b.tensor(DType::i32, {2, 3});

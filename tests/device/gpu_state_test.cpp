@@ -67,6 +67,39 @@ TEST_F(StateTest, rows_in_use_are_those_of_the_last_call_that_ran) {
   EXPECT_EQ(rows(), 6) << "a call that is refused changes nothing";
 }
 
+TEST_F(StateTest, a_session_of_a_lost_device_says_so_whatever_its_state_is) {
+  auto loaded = load(cached_attention_blob(kPlaces));
+  ASSERT_TRUE(succeeds(loaded));
+  Session& session = loaded->session;
+  for (std::int64_t place = 0; place < 3; ++place) {
+    ASSERT_TRUE(succeeds(set_place(session, place)));
+    ASSERT_TRUE(succeeds(run(session)));
+  }
+  auto incomplete = session.fork();
+  ASSERT_TRUE(succeeds(incomplete));
+  const std::string path = std::filesystem::temp_directory_path() / fmt::format("nibble_lost_{}.state", getpid());
+  ASSERT_TRUE(succeeds(session.save(path)));
+  set_stop_check([] { return true; });
+  EXPECT_TRUE(fails_with(incomplete->restore(path), "cancelled"));
+  set_stop_check(nullptr);
+  EXPECT_TRUE(fails_with(set_place(*incomplete, 0), "this session's state is incomplete"));
+
+  Internals::of(device)->gpu->destroy_for_test();
+  EXPECT_TRUE(fails_with(load(embedding()), "is lost")) << "who notices it first";
+  const auto unsaved = path + ".unsaved";
+  for (Session* one : {&session, &*incomplete}) {
+    const Status answers[] = {one->rewind(1), one->reset(), one->save(unsaved), one->restore(path), set_place(*one, 3)};
+    for (const auto& answer : answers) {
+      ASSERT_TRUE(fails_with(answer, "is lost"));
+      EXPECT_EQ(answer.error().code, ErrorCode::device_lost);
+    }
+    EXPECT_TRUE(fails_with(one->fork(), "is lost"));
+    EXPECT_EQ(one->states().value()[0].rows, 3) << "what is known can be read";
+  }
+  EXPECT_FALSE(std::filesystem::exists(unsaved));
+  std::filesystem::remove(path);
+}
+
 TEST_F(StateTest, the_c_api_tells_states_as_json) {
   const auto path = std::filesystem::temp_directory_path() / fmt::format("nibble_state_{}.pte", getpid());
   const Bytes bytes = make_pte(cached_attention_blob(kPlaces), {.wide_ints = true});

@@ -53,7 +53,7 @@ struct ProgramFile {
   std::string path = std::filesystem::temp_directory_path() / fmt::format("nibble_stop_{}.pte", getpid());
 };
 
-class StopTest : public LoadedTest {
+class StopTest : public BothReadsTest {
  protected:
   static Result<std::vector<float>> run(Session& s) {
     return call<float>(s, {tensor(DType::f32, {kSize}, kOnes)}, DType::f32);
@@ -73,7 +73,7 @@ class StopTest : public LoadedTest {
   static inline const std::vector<float> kSums = std::vector<float>(kSize, kSteps);
 };
 
-TEST_F(StopTest, a_call_in_many_submissions_has_two_in_flight) {
+TEST_P(StopTest, a_call_in_many_submissions_has_two_in_flight) {
   auto& gpu = *Internals::of(device)->gpu;
   const auto waits_of = [&](const LoadOptions& options) {
     Session& s = session(sums(), options);
@@ -86,7 +86,7 @@ TEST_F(StopTest, a_call_in_many_submissions_has_two_in_flight) {
   EXPECT_EQ(waits_of(one_by_one()), kSteps - 1 - 2 + 1U);
 }
 
-TEST_F(StopTest, a_profile_in_many_submissions_has_all_times) {
+TEST_P(StopTest, a_profile_in_many_submissions_has_all_times) {
   if (!device.info().timestamp_query) GTEST_SKIP();
   Session& s = session(sums(), one_by_one());
   const HostTensor input = tensor(DType::f32, {kSize}, kOnes);
@@ -99,7 +99,7 @@ TEST_F(StopTest, a_profile_in_many_submissions_has_all_times) {
   EXPECT_EQ(out, kSums);
 }
 
-TEST_F(StopTest, a_fault_in_the_first_submission_is_told_after_the_last) {
+TEST_P(StopTest, a_fault_in_the_first_submission_is_told_after_the_last) {
   BlobBuilder b;
   const int ids = b.tensor(DType::i32, {1, 3});
   const int one = b.constant(DType::i32, {1}, std::vector<std::int32_t>{1});
@@ -129,7 +129,7 @@ TEST_F(StopTest, a_fault_in_the_first_submission_is_told_after_the_last) {
   }
 }
 
-TEST_F(StopTest, what_is_computed_at_load_is_submitted_in_batches) {
+TEST_P(StopTest, what_is_computed_at_load_is_submitted_in_batches) {
   const auto program = [] {
     BlobBuilder b;
     const int x = b.tensor(DType::f32, {kSize});
@@ -153,7 +153,7 @@ TEST_F(StopTest, what_is_computed_at_load_is_submitted_in_batches) {
   EXPECT_EQ(stopped.error().code, ErrorCode::cancelled);
 }
 
-TEST_F(StopTest, a_call_stops_between_two_submissions_and_the_next_one_is_right) {
+TEST_P(StopTest, a_call_stops_between_two_submissions_and_the_next_one_is_right) {
   Session& s = session(sums(), one_by_one());
   for (const bool by_cancel : {true, false}) {
     for (const int at : {1, 2, kSteps - 1 - 2}) {
@@ -175,7 +175,7 @@ TEST_F(StopTest, a_call_stops_between_two_submissions_and_the_next_one_is_right)
   EXPECT_EQ(Questions::asked, 0);
 }
 
-TEST_F(StopTest, cancelling_without_a_call_does_nothing) {
+TEST_P(StopTest, cancelling_without_a_call_does_nothing) {
   Session& s = session(sums(), {});
   s.cancel();
   EXPECT_TRUE(is_right(run(s)));
@@ -188,7 +188,7 @@ TEST_F(StopTest, cancelling_without_a_call_does_nothing) {
   EXPECT_TRUE(is_right(run(s)));
 }
 
-TEST_F(StopTest, a_call_cancelled_before_it_began_changed_nothing) {
+TEST_P(StopTest, a_call_cancelled_before_it_began_changed_nothing) {
   Session& s = session(sums(true), one_by_one());
   EXPECT_EQ(first_of(run(s)), kSteps);
   const HostTensor input = tensor(DType::f32, {kSize}, kOnes);
@@ -203,7 +203,7 @@ TEST_F(StopTest, a_call_cancelled_before_it_began_changed_nothing) {
   EXPECT_EQ(first_of(run(s)), kSteps + 1) << "the state grew twice, not three times";
 }
 
-TEST_F(StopTest, a_call_cancelled_in_the_middle_says_that_the_state_may_be_changed) {
+TEST_P(StopTest, a_call_cancelled_in_the_middle_says_that_the_state_may_be_changed) {
   Session& s = session(sums(true), one_by_one());
   {
     const Questions questions(1);
@@ -213,7 +213,7 @@ TEST_F(StopTest, a_call_cancelled_in_the_middle_says_that_the_state_may_be_chang
   EXPECT_EQ(first_of(run(session(sums(true), one_by_one()))), kSteps) << "others begin anew";
 }
 
-TEST_F(StopTest, a_call_can_be_cancelled_by_any_thread) {
+TEST_P(StopTest, a_call_can_be_cancelled_by_any_thread) {
   Session& s = session(sums(), one_by_one());
   std::atomic<bool> is_done = false;
   std::atomic<int> cancelled = 0;
@@ -241,9 +241,9 @@ TEST_F(StopTest, a_call_can_be_cancelled_by_any_thread) {
 
 constexpr std::string_view kBusy = "this session is busy: a stop check cannot use the session whose call asks it";
 
-TEST_F(StopTest, a_check_cannot_run_the_model_that_asks_it) {
+TEST_P(StopTest, a_check_cannot_run_the_model_that_asks_it) {
   const ProgramFile file(sums(true));
-  const auto model = Model::load(device, file.path, one_by_one());
+  const auto model = Model::load(device, file.path, staged_by_param(one_by_one()));
   ASSERT_TRUE(succeeds(model));
   const HostTensor input = tensor(DType::f32, {kSize}, kOnes);
   // The first call makes the session and asks for that as well.
@@ -260,15 +260,15 @@ TEST_F(StopTest, a_check_cannot_run_the_model_that_asks_it) {
   }
 }
 
-TEST_F(StopTest, a_check_cannot_use_the_session_that_asks_it) {
+TEST_P(StopTest, a_check_cannot_use_the_session_that_asks_it) {
   Session& s = session(sums(), one_by_one());
   const Acts acts([&] { EXPECT_TRUE(fails_with(run(s), kBusy)); });
   EXPECT_TRUE(is_right(run(s)));
 }
 
-TEST_F(StopTest, a_check_may_cancel_the_model_that_asks_it) {
+TEST_P(StopTest, a_check_may_cancel_the_model_that_asks_it) {
   const ProgramFile file(sums(true));
-  const auto model = Model::load(device, file.path, one_by_one());
+  const auto model = Model::load(device, file.path, staged_by_param(one_by_one()));
   ASSERT_TRUE(succeeds(model));
   const HostTensor input = tensor(DType::f32, {kSize}, kOnes);
   {
@@ -279,13 +279,14 @@ TEST_F(StopTest, a_check_may_cancel_the_model_that_asks_it) {
   EXPECT_TRUE(succeeds(model->run({&input, 1})));
 }
 
-TEST_F(StopTest, a_check_cannot_run_the_model_of_the_c_api_that_asks_it) {
+TEST_P(StopTest, a_check_cannot_run_the_model_of_the_c_api_that_asks_it) {
   const ProgramFile file(sums());
   nibble_device* one = nibble_device_open(nullptr, nullptr);
   ASSERT_NE(one, nullptr) << nibble_error();
   nibble_load_options options{};
   options.without_passes = "elementwise_chains,epilogues";
   options.max_batch_work = 1;
+  options.staged = GetParam() ? 1 : 0;
   nibble_model* model = nibble_model_load(one, file.path.c_str(), &options);
   ASSERT_NE(model, nullptr) << nibble_error();
   nibble_tensor input{};
@@ -312,7 +313,29 @@ TEST_F(StopTest, a_check_cannot_run_the_model_of_the_c_api_that_asks_it) {
   nibble_device_free(one);
 }
 
-TEST_F(StopTest, a_load_stops_before_its_next_kernel_and_leaves_nothing) {
+TEST_P(StopTest, a_load_stops_while_it_is_planned_and_leaves_nothing) {
+  // So many that it is asked in between; small programs are planned before anybody could ask.
+  BlobBuilder many;
+  const int x = many.tensor(DType::f32, {kSize});
+  int y = x;
+  for (int i = 0; i < 600; ++i) {
+    const int next = many.tensor(DType::f32, {kSize});
+    many.op("aten.add.Tensor", {y, x, many.integer(1), next});
+    y = next;
+  }
+  many.inputs({x});
+  many.outputs({y});
+  const auto objects = device.live_objects();
+  const auto compiled = device.compiled_pipelines();
+  const Questions questions(1);
+  const auto stopped = load(many, one_by_one());
+  ASSERT_TRUE(fails_with(stopped, "loading was cancelled while the program was planned"));
+  EXPECT_EQ(stopped.error().code, ErrorCode::cancelled);
+  EXPECT_EQ(device.live_objects(), objects);
+  EXPECT_EQ(device.compiled_pipelines(), compiled);
+}
+
+TEST_P(StopTest, a_load_stops_before_its_next_kernel_and_leaves_nothing) {
   const auto builder = embedding();
   ASSERT_TRUE(succeeds(load(builder)));
   const auto objects = device.live_objects();
@@ -326,6 +349,8 @@ TEST_F(StopTest, a_load_stops_before_its_next_kernel_and_leaves_nothing) {
   }
   EXPECT_TRUE(succeeds(load(builder)));
 }
+
+INSTANTIATE_TEST_SUITE_P(reads, StopTest, testing::Bool(), name_of_reads);
 
 }  // namespace
 }  // namespace nibble::test

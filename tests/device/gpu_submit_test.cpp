@@ -29,7 +29,7 @@ BlobBuilder running_sum() {
 
 LoadOptions in_batches() { return {{.without_passes = {"elementwise_chains", "epilogues"}, .max_batch_work = 1}}; }
 
-class SubmitTest : public LoadedTest {
+class SubmitTest : public BothReadsTest {
  protected:
   Status set(Session& s) {
     const HostTensor input = tensor(DType::f32, {kLength}, ones);
@@ -46,7 +46,7 @@ class SubmitTest : public LoadedTest {
   std::vector<float> out = std::vector<float>(kLength);
 };
 
-TEST_F(SubmitTest, submitting_and_waiting_is_a_call) {
+TEST_P(SubmitTest, submitting_and_waiting_is_a_call) {
   for (const auto& options : {LoadOptions{}, in_batches()}) {
     Session& s = session(running_sum(), options);
     for (int i = 1; i <= 3; ++i) {
@@ -58,7 +58,7 @@ TEST_F(SubmitTest, submitting_and_waiting_is_a_call) {
   }
 }
 
-TEST_F(SubmitTest, submitting_does_not_wait_for_the_last_batch) {
+TEST_P(SubmitTest, submitting_does_not_wait_for_the_last_batch) {
   auto& gpu = *Internals::of(device)->gpu;
   Session& s = session(running_sum());
   const auto before = gpu.waits();
@@ -68,7 +68,7 @@ TEST_F(SubmitTest, submitting_does_not_wait_for_the_last_batch) {
   EXPECT_EQ(gpu.waits(), before + 1);
 }
 
-TEST_F(SubmitTest, nothing_else_begins_while_a_call_is_in_flight) {
+TEST_P(SubmitTest, nothing_else_begins_while_a_call_is_in_flight) {
   constexpr std::string_view kInFlight = "a call of this session is in flight: wait for it first";
   Session& s = session(running_sum());
   const HostTensor input = tensor(DType::f32, {kLength}, ones);
@@ -91,14 +91,14 @@ TEST_F(SubmitTest, nothing_else_begins_while_a_call_is_in_flight) {
   EXPECT_EQ(out.front(), kAdds + 2);
 }
 
-TEST_F(SubmitTest, any_thread_may_wait) {
+TEST_P(SubmitTest, any_thread_may_wait) {
   Session& s = session(running_sum());
   ASSERT_TRUE(succeeds(submit(s)));
   std::thread([&] { EXPECT_TRUE(succeeds(s.wait())); }).join();
   EXPECT_EQ(out.front(), kAdds + 1);
 }
 
-TEST_F(SubmitTest, cancelling_is_told_by_the_half_that_hears_it) {
+TEST_P(SubmitTest, cancelling_is_told_by_the_half_that_hears_it) {
   Session& s = session(running_sum(), in_batches());
   ASSERT_TRUE(succeeds(set(s)));
   s.cancel();
@@ -115,7 +115,7 @@ TEST_F(SubmitTest, cancelling_is_told_by_the_half_that_hears_it) {
   EXPECT_EQ(out.front(), kAdds + 2);
 }
 
-TEST_F(SubmitTest, a_fault_is_told_when_it_is_waited_for) {
+TEST_P(SubmitTest, a_fault_is_told_when_it_is_waited_for) {
   BlobBuilder b;
   const int ids = b.tensor(DType::i32, {1, 3});
   const int one = b.constant(DType::i32, {1}, std::vector<std::int32_t>{1});
@@ -141,7 +141,7 @@ TEST_F(SubmitTest, a_fault_is_told_when_it_is_waited_for) {
   }
 }
 
-TEST_F(SubmitTest, a_session_that_goes_with_a_call_in_flight_leaves_nothing) {
+TEST_P(SubmitTest, a_session_that_goes_with_a_call_in_flight_leaves_nothing) {
   const auto objects = device.live_objects();
   for (const auto& options : {LoadOptions{}, in_batches()}) {
     for (int i = 0; i < 5; ++i) {
@@ -156,7 +156,7 @@ TEST_F(SubmitTest, a_session_that_goes_with_a_call_in_flight_leaves_nothing) {
   EXPECT_EQ(out.front(), kAdds + 1);
 }
 
-TEST_F(SubmitTest, a_device_that_is_lost_in_between_is_the_error) {
+TEST_P(SubmitTest, a_device_that_is_lost_in_between_is_the_error) {
   Session& s = session(running_sum());
   ASSERT_TRUE(succeeds(submit(s)));
   Internals::of(device)->gpu->destroy_for_test();
@@ -168,14 +168,14 @@ TEST_F(SubmitTest, a_device_that_is_lost_in_between_is_the_error) {
   EXPECT_TRUE(fails_with(s.wait(), "no call of this session is in flight"));
 }
 
-TEST_F(SubmitTest, a_session_with_a_call_in_flight_goes_with_a_lost_device) {
+TEST_P(SubmitTest, a_session_with_a_call_in_flight_goes_with_a_lost_device) {
   ASSERT_TRUE(succeeds(submit(session(running_sum()))));
   Internals::of(device)->gpu->destroy_for_test();
   loaded.reset();
   EXPECT_TRUE(fails_with(load(running_sum()), "is lost"));
 }
 
-TEST_F(SubmitTest, calls_of_two_sessions_are_in_flight_at_once) {
+TEST_P(SubmitTest, calls_of_two_sessions_are_in_flight_at_once) {
   Session& s = session(running_sum());
   auto other = load(running_sum());
   ASSERT_TRUE(succeeds(other));
@@ -189,7 +189,7 @@ TEST_F(SubmitTest, calls_of_two_sessions_are_in_flight_at_once) {
   EXPECT_EQ(out, theirs);
 }
 
-TEST_F(SubmitTest, the_c_api_has_both_halves) {
+TEST_P(SubmitTest, the_c_api_has_both_halves) {
   EXPECT_FALSE(nibble_session_submit(nullptr, nullptr, 0));
   EXPECT_STREQ(nibble_error(), "the session is null");
   EXPECT_FALSE(nibble_session_wait(nullptr));
@@ -213,6 +213,8 @@ TEST_F(SubmitTest, the_c_api_has_both_halves) {
   ASSERT_TRUE(nibble_session_wait(&session)) << nibble_error();
   EXPECT_EQ(out.front(), kAdds + 1);
 }
+
+INSTANTIATE_TEST_SUITE_P(reads, SubmitTest, testing::Bool(), name_of_reads);
 
 }  // namespace
 }  // namespace nibble::test

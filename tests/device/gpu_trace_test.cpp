@@ -18,7 +18,7 @@ constexpr std::int64_t kTracedLength = 4096;
 constexpr std::size_t kTracedAdds = 12;
 
 /// x and x, again and again: a dispatch for each.
-BlobBuilder sums() {
+BlobBuilder traced_sums() {
   BlobBuilder b;
   const int x = b.tensor(DType::f32, {kTracedLength});
   int y = x;
@@ -32,9 +32,9 @@ BlobBuilder sums() {
   return b;
 }
 
-LoadOptions one_by_one() { return {{.without_passes = {"elementwise_chains", "epilogues"}}}; }
+LoadOptions op_by_op() { return {{.without_passes = {"elementwise_chains", "epilogues"}}}; }
 LoadOptions in_small_batches() {
-  auto options = one_by_one();
+  auto options = op_by_op();
   options.max_batch_work = 1;
   return options;
 }
@@ -73,7 +73,7 @@ class TraceTest : public LoadedTest {
 
 TEST_F(TraceTest, a_load_tells_its_phases) {
   ASSERT_TRUE(succeeds(device.start_trace()));
-  session(sums());
+  session(traced_sums());
   const Trace trace = stop();
   const auto load = named(trace, "load");
   ASSERT_EQ(load.size(), 1U);
@@ -91,8 +91,8 @@ TEST_F(TraceTest, a_load_tells_its_phases) {
 }
 
 TEST_F(TraceTest, a_call_tells_its_phases_and_every_dispatch) {
-  for (const auto& options : {one_by_one(), in_small_batches()}) {
-    Session& s = session(sums(), options);
+  for (const auto& options : {op_by_op(), in_small_batches()}) {
+    Session& s = session(traced_sums(), options);
     ASSERT_TRUE(succeeds(run(s)));
     ASSERT_TRUE(succeeds(device.start_trace()));
     constexpr std::size_t kCalls = 3;
@@ -136,7 +136,7 @@ TEST_F(TraceTest, a_call_tells_its_phases_and_every_dispatch) {
 
 TEST_F(TraceTest, phases_of_a_thread_do_not_overlap) {
   ASSERT_TRUE(succeeds(device.start_trace()));
-  Session& s = session(sums(), in_small_batches());
+  Session& s = session(traced_sums(), in_small_batches());
   ASSERT_TRUE(succeeds(run(s)));
   ASSERT_TRUE(succeeds(run(s)));
   const Trace trace = stop();
@@ -153,7 +153,7 @@ TEST_F(TraceTest, phases_of_a_thread_do_not_overlap) {
 }
 
 TEST_F(TraceTest, a_call_in_two_halves_is_traced_and_a_later_one_is_as_before) {
-  Session& s = session(sums(), one_by_one());
+  Session& s = session(traced_sums(), op_by_op());
   std::vector<float> out(kTracedLength);
   const HostOutput to{DType::f32, out.data(), out.size() * 4};
   const HostTensor input = tensor(DType::f32, {kTracedLength}, ones);
@@ -178,7 +178,7 @@ TEST_F(TraceTest, a_call_in_two_halves_is_traced_and_a_later_one_is_as_before) {
 }
 
 TEST_F(TraceTest, sessions_of_several_threads_are_recorded) {
-  session(sums(), one_by_one());
+  session(traced_sums(), op_by_op());
   ASSERT_TRUE(succeeds(device.start_trace()));
   {
     std::vector<std::jthread> threads;
@@ -200,7 +200,7 @@ TEST_F(TraceTest, sessions_of_several_threads_are_recorded) {
 }
 
 TEST_F(TraceTest, without_timestamps_only_the_host_is_traced_and_the_command_says_so) {
-  Session& s = session(sums(), one_by_one());
+  Session& s = session(traced_sums(), op_by_op());
   auto& impl = *Internals::of(device);
   auto& profile = const_cast<DeviceProfile&>(impl.gpu->profile());
   const bool had = std::exchange(profile.timestamp_query, false);
@@ -231,7 +231,7 @@ TEST_F(TraceTest, the_c_api_gives_the_file) {
   EXPECT_FALSE(nibble_device_start_trace(nullptr));
   ASSERT_TRUE(nibble_device_start_trace(native));
   EXPECT_FALSE(nibble_device_start_trace(native));
-  session(sums());
+  session(traced_sums());
   const char* text = nibble_device_stop_trace(native);
   ASSERT_NE(text, nullptr);
   const auto json = Json::parse(text);

@@ -1,10 +1,11 @@
 """Fails calls of the GPU's driver, one at a time: see sweep.py --help.
 
-A process for each fault opens a device, loads a program and runs it while one call of the driver fails. Nothing may end
-the process, hang, give a wrong number or leak; an error is one sentence, the objects of a device that failed answer
-every call with one, and the next device works. The driver is that of $VK_ICD_FILENAMES, the engine that of
-$NIBBLE_ENGINE. wgpu-native may abort in the functions of WGPU_MAY_ABORT, which are those that SECURITY.md names. It is
-spared devices that are lost in a function that cannot say so, because it aborts on a lost device in the next.
+A process for each fault opens a device, loads a program and runs it, and does one thing more with it (see STAGES),
+while one call of the driver fails. Nothing may end the process, hang, give a wrong number or leak; an error is one
+sentence, the objects of a device that failed answer every call with one, and the next device works. The driver is that
+of $VK_ICD_FILENAMES, the engine that of $NIBBLE_ENGINE. wgpu-native may abort in the functions of WGPU_MAY_ABORT, which
+are those that SECURITY.md names. It is spared devices that are lost in a function that cannot say so, because it aborts
+on a lost device in the next.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import signal
 import sys
 import time
 import traceback
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +26,7 @@ if __name__ == "__main__":
     # Not this folder, which Python puts first: its modules are those of the package `faults`.
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from faults.trial import RESULTS, Fault, Trial, WrongError, make_program, names, use_driver
+from faults.trial import RESULTS, STAGES, Fault, Trial, WrongError, make_program, names, use_driver
 
 WGPU_MAY_ABORT = (
     "vkAllocateCommandBuffers",
@@ -44,7 +46,7 @@ SECONDS = 300
 
 @dataclass
 class Child:
-    """A process that tries one fault."""
+    """A process that tries one fault, or stages without one."""
 
     fault: Fault | None
     pid: int
@@ -54,7 +56,7 @@ class Child:
     text: bytes = b""
 
 
-def start(trial: Trial, fault: Fault | None) -> Child:
+def start(trial: Trial, stages: Sequence[str], fault: Fault | None) -> Child:
     reader, writer = os.pipe()
     stderr = os.memfd_create("stderr")
     sys.stdout.flush()
@@ -63,7 +65,7 @@ def start(trial: Trial, fault: Fault | None) -> Child:
         return Child(fault, pid, reader, stderr, time.monotonic())
     os.dup2(stderr, 2)
     try:
-        answer = trial.run_all(fault)
+        answer = trial.run_all(stages, fault)
     except WrongError as error:
         answer = {"outcome": f"WRONG: {error}"}
     except BaseException:
@@ -90,12 +92,21 @@ def finish(child: Child, is_late: bool) -> dict:
     return json.loads(child.text)
 
 
-def run_children(trial: Trial, faults: list[Fault | None], jobs: int):
+def run_clean(trial: Trial, stages: Sequence[str]) -> dict:
+    """What comes of no fault, with the calls of each stage."""
+    child = start(trial, stages, None)
+    while data := os.read(child.pipe, 1 << 16):
+        child.text += data
+    return finish(child, False)
+
+
+def run_children(trial: Trial, faults: Sequence[Fault], jobs: int):
     """Yields each fault with what came of it."""
     waiting, running = collections.deque(faults), []
     while waiting or running:
         while waiting and len(running) < jobs:
-            running.append(start(trial, waiting.popleft()))
+            fault = waiting.popleft()
+            running.append(start(trial, [fault.stage], fault))
         ready = select.select([child.pipe for child in running], [], [], 1)[0]
         for child in list(running):
             is_late = time.monotonic() - child.since > SECONDS
@@ -135,7 +146,14 @@ def main() -> int:
     parser.add_argument(
         "--fault", action="append", nargs=3, metavar=("FUNCTION", "CALL", "RESULT"), help="this one alone"
     )
-    parser.add_argument("--calls", type=int, default=8, help="of a function that is called more often, at most so many")
+    parser.add_argument("--stage", action="append", choices=STAGES, help="while this is done alone")
+    parser.add_argument(
+        "--calls",
+        type=int,
+        default=8,
+        metavar="N",
+        help="of a function that is called more often in a stage, at most so many; of a later stage, half of them",
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--json", help="all that came of all faults, into this file")
     options = parser.parse_args()
@@ -143,19 +161,21 @@ def main() -> int:
     driver = use_driver(os.environ["VK_ICD_FILENAMES"])
     trial = Trial(driver, make_program())
 
-    ((_, clean),) = run_children(trial, [None], 1)
+    stages = options.stage or (["calls"] if options.fault else STAGES)
+    clean = run_clean(trial, stages)
     if clean["outcome"] != "not reached":
         print(f"without a fault: {clean}")
         return 1
     faults = [
-        Fault(function, call, result)
+        Fault(function, call, result, stage)
+        for stage in stages
         for function in options.only or names(driver)
-        for call in some(clean["calls"][function], options.calls)
+        for call in some(clean["calls"][stage][function], options.calls if stage == "calls" else options.calls // 2)
         for result in RESULTS
         if engine == "dawn" or result != "device lost" or driver.nibble_faults_can_lose(function.encode())
     ]
     if options.fault:
-        faults = [Fault(function, int(call), result) for function, call, result in options.fault]
+        faults = [Fault(function, int(call), result, stages[0]) for function, call, result in options.fault]
     elif options.sample:
         faults = faults[:: -(-len(faults) // options.sample)]
     table, wrong, all_of_it = collections.defaultdict(collections.Counter), [], []
@@ -166,12 +186,13 @@ def main() -> int:
         table[fault.function, fault.result][what.split(":")[0]] += 1
         all_of_it.append({"fault": vars(fault), **answer})
     for function in names(driver):
-        if not clean["calls"][function]:
+        if not any(calls[function] for calls in clean["calls"].values()):
             print(f"{function:32}never called")
         for result in RESULTS:
             if counts := table.get((function, result)):
                 print(f"{function:32}{result:22}" + ", ".join(f"{n} {what}" for what, n in sorted(counts.items())))
     print(*wrong, sep="\n")
+    print("by stage: " + ", ".join(f"{n} {stage}" for stage, n in collections.Counter(f.stage for f in faults).items()))
     total = sum(table.values(), collections.Counter())
     print(f"{total.total()} faults on {engine}: " + ", ".join(f"{n} {what}" for what, n in sorted(total.items())))
     if options.json:

@@ -3,87 +3,43 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cmath>
-#include <cstdio>
-#include <cstdlib>
-#include <memory>
+#include <filesystem>
 
-#include "graph/passes/passes.hpp"
-#include "nibble/nibble.h"
-#include "ops/registry.hpp"
-#include "plan_and_step.hpp"
+#include "capi_calls.hpp"
 #include "structure.hpp"
 
 namespace {
 
-using nibble::ErrorCode;
-
-[[noreturn]] void report(const std::string& bug) {
-  std::fprintf(stderr, "%s\n", bug.c_str());
-  std::abort();
-}
-
-/// The sentence of a call that failed: what it says must be the program's or the caller's fault.
-std::string sentence(const char* call) {
-  const std::string text = nibble_error();
-  const auto code = static_cast<ErrorCode>(nibble_error_code());
-  if (text.empty()) report(std::string(call) + " failed and said nothing");
-  if (code == ErrorCode::internal || code == ErrorCode::gpu || code == ErrorCode::device_lost) {
-    report(std::string(call) + ": " + text);
-  }
-  return text;
-}
-
-struct Free {
-  void operator()(nibble_model* model) const { nibble_model_free(model); }
-  void operator()(nibble_session* session) const { nibble_session_free(session); }
-};
-using ModelPtr = std::unique_ptr<nibble_model, Free>;
-using SessionPtr = std::unique_ptr<nibble_session, Free>;
+using namespace nibble::test;  // NOLINT(google-build-using-namespace): this is one of its tests
 
 nibble_device* device = nullptr;
 int file = -1;
 std::string path;
+std::string state_path;
+std::string tuning_path;
 /// How far inputs came: what is refused at once tests little.
 struct {
-  std::size_t all, loaded, compared;
+  std::size_t all, loaded, compared, acted, tuned, generated;
 } counts{};
-
-/// The input decides all that is random: a find is found again.
-class Draw {
- public:
-  explicit Draw(std::span<const std::uint8_t> data) : random_(nibble::test::seed_of(data)) {}
-  std::uint64_t below(std::uint64_t count) { return random_() % count; }
-  bool one_in(std::uint64_t count) { return below(count) == 0; }
-
- private:
-  std::minstd_rand random_;
-};
-
-/// Small enough that a call is quick on a software adapter, mostly.
-nibble_load_options limits() {
-  nibble_load_options options{};
-  options.max_device_bytes = std::uint64_t{1} << 20U;
-  options.max_host_bytes = std::uint64_t{1} << 24U;
-  options.max_nodes = 64;
-  options.max_dispatches = 256;
-  return options;
-}
 
 /// What the options point to lives here.
 struct OptionTexts {
   std::string without;
   std::string variants;
+  std::string tuning;
 };
+
+constexpr std::string_view kRounds = "batch_norm";
 
 nibble_load_options options_of(Draw& draw, OptionTexts& texts) {
   auto options = limits();
   constexpr std::uint64_t kShards[] = {0, 0, 0, 16, 100, 1024};
   options.max_shard_bytes = kShards[draw.below(std::size(kShards))];
   options.f16_cache = draw.one_in(8) ? 1 : 0;
+  options.staged = draw.one_in(4) ? 1 : 0;
   if (draw.one_in(4)) options.max_batch_work = 1 + draw.below(64);
-  // The one pass that may change how a sum is rounded.
-  texts.without = "batch_norm";
+  // The one pass that may change how a sum is rounded; use_oddly() lets it run.
+  texts.without = kRounds;
   for (const auto& pass : nibble::passes()) {
     if (pass.name != texts.without && draw.one_in(8)) texts.without += "," + std::string(pass.name);
   }
@@ -94,175 +50,77 @@ nibble_load_options options_of(Draw& draw, OptionTexts& texts) {
           (texts.variants.empty() ? "" : ",") + std::string(choice->name) + "=" + std::string(variant.name);
     }
   }
+  if (draw.one_in(4)) {
+    for (const auto& row : tuning_by(draw.seed())) {
+      texts.tuning += fmt::format(R"({}{{"choice": "{}", "variant": "{}", "rows": [{}, {}], "width": [{}, {}]}})",
+                                  texts.tuning.empty() ? "" : ", ", row.choice, row.variant, row.min_rows, row.max_rows,
+                                  row.min_width, row.max_width);
+    }
+    texts.tuning = fmt::format(R"({{"choices": [{}]}})", texts.tuning);
+    options.tuning = texts.tuning.c_str();
+  }
   options.without_passes = texts.without.c_str();
   options.variants = texts.variants.c_str();
   return options;
-}
-
-struct Inputs {
-  std::vector<nibble_tensor> tensors;
-  std::vector<std::vector<std::uint8_t>> bytes;  ///< exactly as many as the tensors say
-};
-
-std::size_t width_of(std::int32_t dtype) {
-  switch (dtype) {
-    case NIBBLE_INT32:
-    case NIBBLE_FLOAT32: return 4;
-    case NIBBLE_INT64:
-    case NIBBLE_FLOAT64: return 8;
-    case NIBBLE_FLOAT16: return 2;
-    default: return 1;
-  }
-}
-
-template <class T>
-void put(std::vector<std::uint8_t>& bytes, std::size_t index, T value) {
-  std::memcpy(bytes.data() + index * sizeof(T), &value, sizeof(T));
-}
-
-void fill(std::vector<std::uint8_t>& bytes, std::int32_t dtype, Draw& draw) {
-  const std::size_t width = width_of(dtype);
-  // A few numbers are beyond any table.
-  const auto integer = [&] { return static_cast<std::int64_t>(draw.one_in(512) ? draw.below(1000) : draw.below(4)); };
-  const auto real = [&] { return static_cast<float>(draw.below(4096)) / 1024.0F - 2.0F; };
-  for (std::size_t i = 0; i < bytes.size() / width; ++i) {
-    switch (dtype) {
-      case NIBBLE_INT32: put(bytes, i, static_cast<std::int32_t>(integer())); break;
-      case NIBBLE_INT64: put(bytes, i, integer()); break;
-      case NIBBLE_FLOAT32: put(bytes, i, real()); break;
-      case NIBBLE_FLOAT64: put(bytes, i, static_cast<double>(real())); break;
-      // Between 0.5 and 2, of either sign.
-      case NIBBLE_FLOAT16:
-        put(bytes, i, static_cast<std::uint16_t>(0x3800U + draw.below(0x800) + (draw.below(2) << 15U)));
-        break;
-      case NIBBLE_BOOL: bytes[i] = static_cast<std::uint8_t>(draw.below(2)); break;
-      default: bytes[i] = static_cast<std::uint8_t>(draw.below(256)); break;
-    }
-  }
-}
-
-/// Inputs as the model wants them, each with memory of its own. `is_odd`: some lie about one thing.
-Inputs inputs_of(nibble_model* model, Draw& draw, bool is_odd) {
-  Inputs inputs;
-  const auto count = nibble_model_input_count(model);
-  inputs.tensors.resize(count);
-  inputs.bytes.resize(count);
-  const bool is_smaller = draw.one_in(3);
-  for (std::size_t i = 0; i < count; ++i) {
-    auto& tensor = inputs.tensors[i];
-    if (!nibble_model_input(model, i, &tensor)) report(sentence("nibble_model_input"));
-    if (tensor.is_int != 0) tensor.integer = static_cast<std::int64_t>(draw.below(5)) - 1;
-    if (is_odd && draw.one_in(4)) tensor.dtype = static_cast<std::int32_t>(draw.below(10)) - 1;
-    if (is_odd && draw.one_in(8)) tensor.rank = static_cast<std::uint32_t>(draw.below(10));
-    nibble::Size elements = 1;
-    for (std::uint32_t d = 0; d < std::min<std::uint32_t>(tensor.rank, NIBBLE_MAX_RANK); ++d) {
-      auto& size = tensor.shape[d];
-      if (is_smaller && size > 0) size -= static_cast<std::int64_t>(draw.below(static_cast<std::uint64_t>(size) + 1));
-      if (is_odd && draw.one_in(16)) size = static_cast<std::int64_t>(draw.below(2) << 62U) - 1;
-      elements = elements * nibble::Size(size < 0 ? 0 : static_cast<std::uint64_t>(size));
-    }
-    const auto bytes = elements * width_of(tensor.dtype);
-    auto& memory = inputs.bytes[i];
-    if (tensor.is_int == 0) memory.resize(bytes.fits(limits().max_device_bytes) ? bytes.unchecked() : 64);
-    if (is_odd && draw.one_in(8)) memory.resize(memory.size() / 2);
-    fill(memory, tensor.dtype, draw);
-    tensor.data = is_odd && draw.one_in(16) ? nullptr : memory.data();
-    tensor.bytes = memory.size();
-    if (is_odd && draw.one_in(16)) tensor.word = "complex128";
-    if (is_odd && draw.one_in(16)) tensor.is_int = 1 - tensor.is_int;
-  }
-  if (is_odd && draw.one_in(8)) inputs.tensors.resize(draw.below(4));
-  return inputs;
 }
 
 ModelPtr load(const nibble_load_options& options) {
   return ModelPtr(nibble_model_load(device, path.c_str(), &options));
 }
 
-struct Results {
-  bool is_done = false;
-  std::vector<nibble_tensor> tensors = {};
-  std::vector<std::vector<std::uint8_t>> bytes = {};
+/// Does something with a session and its state, between two calls. False if it is refused; then nothing is changed, or
+/// calls are refused as well.
+bool act(SessionPtr& session, std::uint64_t what, std::int64_t rows) {
+  const auto is_done = [](bool done, const char* call) {
+    if (!done) (void)sentence(call);
+    return done;
+  };
+  ++counts.acted;
+  switch (what % 4) {
+    case 0: {
+      SessionPtr forked(nibble_session_fork(session.get()));
+      if (!is_done(forked != nullptr, "nibble_session_fork")) return false;
+      session = std::move(forked);
+      return true;
+    }
+    case 1:
+      return is_done(nibble_session_save(session.get(), state_path.c_str()), "nibble_session_save") &&
+             is_done(nibble_session_reset(session.get()), "nibble_session_reset") &&
+             is_done(nibble_session_restore(session.get(), state_path.c_str()), "nibble_session_restore");
+    case 2: return is_done(nibble_session_reset(session.get()), "nibble_session_reset");
+    default: return is_done(nibble_session_rewind(session.get(), rows), "nibble_session_rewind");
+  }
+}
+
+/// While it lives, the device is traced.
+struct Traced {
+  explicit Traced(bool is_wanted) : is_on(is_wanted) {
+    if (is_on && !nibble_device_start_trace(device)) report(sentence("nibble_device_start_trace"));
+  }
+  Traced(const Traced&) = delete;
+  Traced& operator=(const Traced&) = delete;
+  ~Traced() {
+    if (is_on && nibble_device_stop_trace(device) == nullptr) report(sentence("nibble_device_stop_trace"));
+  }
+  const bool is_on;
 };
 
-/// In steps, with outputs that are just as large as they must be, or (`is_odd`) not.
-Results run(nibble_session* session, std::size_t outputs, const Inputs& inputs, Draw* odd = nullptr) {
-  Results results;
-  if (!nibble_session_set_inputs(session, inputs.tensors.data(), inputs.tensors.size())) {
-    (void)sentence("nibble_session_set_inputs");
-    return results;
+/// A few tokens, where the program is a language model.
+void generate(nibble_model* model, Draw& draw) {
+  const GeneratorPtr one(nibble_generator_make(model));
+  if (!one) return (void)sentence("nibble_generator_make");
+  ++counts.generated;
+  const std::vector<std::int32_t> prompt(1 + draw.below(8), static_cast<std::int32_t>(draw.below(4)));
+  if (!nibble_generator_start(one.get(), prompt.data(), prompt.size(), R"({"max_tokens": 4})")) {
+    return (void)sentence("nibble_generator_start");
   }
-  results.tensors.resize(outputs);
-  results.bytes.resize(outputs);
-  for (std::size_t i = 0; i < outputs; ++i) {
-    auto& tensor = results.tensors[i];
-    if (!nibble_session_output(session, i, &tensor)) report(sentence("nibble_session_output"));
-    std::uint64_t bytes = tensor.is_int != 0 ? sizeof(std::int64_t) : width_of(tensor.dtype);
-    for (std::uint32_t d = 0; d < tensor.rank; ++d) bytes *= static_cast<std::uint64_t>(tensor.shape[d]);
-    if (odd != nullptr && odd->one_in(4)) bytes = odd->below(bytes + 2);
-    if (odd != nullptr && odd->one_in(8)) tensor.dtype = static_cast<std::int32_t>(odd->below(10)) - 1;
-    results.bytes[i].resize(bytes);
-    tensor.data = results.bytes[i].data();
-    tensor.bytes = bytes;
+  nibble_token token{};
+  for (int i = 0; i < 3; ++i) {
+    if (nibble_generator_next(one.get(), nullptr, 0, &token) < 0) return (void)sentence("nibble_generator_next");
+    const GeneratorPtr forked(nibble_generator_fork(one.get()));
+    if (!forked) (void)sentence("nibble_generator_fork");
   }
-  results.is_done = nibble_session_execute(session, results.tensors.data(), outputs);
-  if (!results.is_done) (void)sentence("nibble_session_execute");
-  return results;
-}
-
-float half(std::uint16_t bits) {
-  const int exponent = bits >> 10U & 31U;
-  const float fraction = static_cast<float>(bits & 1023U) / 1024.0F;
-  const float sign = bits >> 15U != 0 ? -1.0F : 1.0F;
-  if (exponent == 31) return fraction == 0 ? sign * INFINITY : NAN;
-  return sign * (exponent == 0 ? std::ldexp(fraction, -14) : std::ldexp(1.0F + fraction, exponent - 15));
-}
-
-double element(const nibble_tensor& tensor, const std::vector<std::uint8_t>& bytes, std::size_t i) {
-  const auto get = [&]<class T>(T value) {
-    std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
-    return value;
-  };
-  switch (tensor.is_int != 0 ? NIBBLE_INT64 : tensor.dtype) {
-    case NIBBLE_INT32: return get(std::int32_t{});
-    case NIBBLE_INT64: return static_cast<double>(get(std::int64_t{}));
-    case NIBBLE_FLOAT32: return get(float{});
-    case NIBBLE_FLOAT64: return get(double{});
-    case NIBBLE_FLOAT16: return half(get(std::uint16_t{}));
-    case NIBBLE_INT8: return static_cast<std::int8_t>(bytes[i]);
-    default: return bytes[i];
-  }
-}
-
-/// Whether a float has no more digits than float16: a program may compute in float16 and give out float32.
-bool has_half_digits(double value) {
-  std::uint32_t bits = 0;
-  const auto number = static_cast<float>(value);
-  std::memcpy(&bits, &number, sizeof(bits));
-  return (bits & 0x1fffU) == 0;
-}
-
-/// Sums may be done in another order where linears were joined, so numbers are equal but for rounding.
-void compare(const Results& with, const Results& without, std::size_t call) {
-  for (std::size_t o = 0; o < with.tensors.size(); ++o) {
-    const auto& tensor = with.tensors[o];
-    const auto width = tensor.is_int != 0 ? sizeof(std::int64_t) : width_of(tensor.dtype);
-    if (with.bytes[o].size() != without.bytes[o].size()) report(fmt::format("output {} has another size", o));
-    double largest = 1;
-    bool is_half = true;
-    for (std::size_t i = 0; i < without.bytes[o].size() / width; ++i) {
-      const auto value = std::abs(element(tensor, without.bytes[o], i));
-      is_half = is_half && has_half_digits(value);
-      if (std::isfinite(value)) largest = std::max(largest, value);
-    }
-    const double tolerance = (is_half ? 1e-2 : 1e-4) * largest;
-    for (std::size_t i = 0; i < with.bytes[o].size() / width; ++i) {
-      const auto a = element(tensor, with.bytes[o], i);
-      const auto b = element(tensor, without.bytes[o], i);
-      if (a == b || (std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= tolerance) continue;
-      report(fmt::format("call {}: element {} of output {} is {} with passes, but {} without", call, i, o, a, b));
-    }
-  }
+  if (!nibble_generator_rewind(one.get(), 1)) (void)sentence("nibble_generator_rewind");
 }
 
 /// Passes may take away what is refused or fails, because nobody reads it; but they may refuse nothing themselves.
@@ -272,6 +130,7 @@ void compare_passes(nibble_load_options options, Draw draw) {
   for (const auto& pass : nibble::passes()) all += (all.empty() ? "" : ",") + std::string(pass.name);
   const std::string why = with ? "" : sentence("nibble_model_load");
   options.without_passes = all.c_str();
+  options.staged = 1 - options.staged;
   const auto without = load(options);
   if (!without) {
     (void)sentence("nibble_model_load");
@@ -282,23 +141,32 @@ void compare_passes(nibble_load_options options, Draw draw) {
     if (why.find("but the option") == std::string::npos) report("only with passes: " + why);
     return;
   }
-  const SessionPtr one(nibble_model_session(with.get()));
-  const SessionPtr two(nibble_model_session(without.get()));
+  SessionPtr one(nibble_model_session(with.get()));
+  SessionPtr two(nibble_model_session(without.get()));
   if (!one || !two) report(sentence("nibble_model_session"));
   const auto outputs = nibble_model_output_count(with.get());
   for (std::size_t call = 0; call < 2; ++call) {
     const auto inputs = inputs_of(with.get(), draw, false);
     const auto expected = run(two.get(), outputs, inputs);
-    const auto results = run(one.get(), outputs, inputs);
+    const auto results = run(one.get(), outputs, inputs, nullptr, draw.one_in(4));
     if (!expected.is_done) return;
     if (!results.is_done) report(std::string("a call fails only with passes: ") + nibble_error());
     compare(results, expected, call);
     if (call == 0) ++counts.compared;
+    const auto what = draw.below(8);
+    const auto rows = static_cast<std::int64_t>(draw.below(4)) - 1;
+    if (what >= 4) continue;
+    // What the other one is refused as well, or only one of them can: a pass may keep a state of another kind.
+    const bool is_done = act(one, what, rows);
+    if (!act(two, what, rows) || !is_done) return;
   }
 }
 
 /// Calls that are wrong in a way, sessions that outlive their model, and a right call after all of them.
-void use_oddly(const nibble_load_options& options, Draw draw) {
+void use_oddly(nibble_load_options options, const OptionTexts& texts, Draw draw) {
+  const Traced traced(draw.one_in(4));
+  if (draw.one_in(2)) options.without_passes = texts.without.c_str() + kRounds.size();
+  if (draw.one_in(8)) options.candidates = 1 + draw.below(64);
   auto model = load(options);
   if (!model) {
     (void)sentence("nibble_model_load");
@@ -320,11 +188,21 @@ void use_oddly(const nibble_load_options& options, Draw draw) {
   const auto right = inputs_of(model.get(), draw, false);
   for (int i = 0; i < 3; ++i) {
     const auto odd = inputs_of(model.get(), draw, true);
-    (void)run(sessions[draw.below(sessions.size())].get(), outputs, odd, draw.one_in(2) ? &draw : nullptr);
+    auto& session = sessions[draw.below(sessions.size())];
+    (void)run(session.get(), outputs, odd, draw.one_in(2) ? &draw : nullptr, draw.one_in(4));
+    if (draw.one_in(2)) (void)act(session, draw.below(4), static_cast<std::int64_t>(draw.below(4)) - 1);
     std::vector<nibble_tensor> answers(outputs);
     if (!nibble_model_run(model.get(), odd.tensors.data(), odd.tensors.size(), answers.data(), answers.size())) {
       (void)sentence("nibble_model_run");
     }
+  }
+  if (draw.one_in(2)) generate(model.get(), draw);
+  if (draw.one_in(32)) {
+    options.tune_ms = 1;
+    ++counts.tuned;
+    if (nibble_tune_json(device, path.c_str(), &options, tuning_path.c_str()) == nullptr)
+      (void)sentence("nibble_tune_json");
+    std::filesystem::remove(tuning_path);
   }
   // A call that was set up and not made, and one that was not set up.
   (void)nibble_session_set_inputs(sessions[0].get(), right.tensors.data(), right.tensors.size());
@@ -349,9 +227,15 @@ extern "C" int LLVMFuzzerInitialize(int* /*argc*/, char*** /*argv*/) {
   }
   file = memfd_create("program", 0);
   path = fmt::format("/proc/self/fd/{}", file);
+  const auto folder = std::filesystem::temp_directory_path() / fmt::format("nibble-fuzz-{}", getpid());
+  std::filesystem::create_directories(folder);
+  state_path = folder / "state";
+  tuning_path = folder / "tuning.json";
   std::atexit([] {
     nibble_device_free(device);  // what it still held would look like leaks
-    std::fprintf(stderr, "%zu inputs, %zu loaded, %zu compared\n", counts.all, counts.loaded, counts.compared);
+    std::filesystem::remove_all(std::filesystem::path(state_path).parent_path());
+    std::fprintf(stderr, "%zu inputs, %zu loaded, %zu compared, %zu acts, %zu tuned, %zu generators\n", counts.all,
+                 counts.loaded, counts.compared, counts.acted, counts.tuned, counts.generated);
   });
   return 0;
 }
@@ -369,7 +253,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto options = options_of(draw, texts);
   const auto objects = nibble_device_live_objects(device);
   compare_passes(options, draw);
-  use_oddly(options, draw);
+  use_oddly(options, texts, draw);
   if (const auto left = nibble_device_live_objects(device); left != objects) {
     report(fmt::format("{} GPU objects were there before, {} are left", objects, left));
   }

@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -10,7 +11,7 @@
 #include <string>
 
 #include "plan_and_step.hpp"
-#include "web/exports.hpp"
+#include "web/tune/exports.hpp"
 
 namespace {
 
@@ -73,7 +74,7 @@ class Caller {
     void (Caller::* const steps[])() = {&Caller::head,   &Caller::container, &Caller::blob,    &Caller::plan,
                                         &Caller::name,   &Caller::open,      &Caller::take,    &Caller::host_data,
                                         &Caller::update, &Caller::fault,     &Caller::element, &Caller::close,
-                                        &Caller::ranges};
+                                        &Caller::ranges, &Caller::tune};
     constexpr std::size_t kReading = 4;
     const auto any = [&] { (this->*steps[draw(std::size(steps))])(); };
     for (std::size_t i = 0; i < kReading; ++i) {
@@ -154,6 +155,7 @@ class Caller {
                                .shader_f16 = profile.shader_f16,
                                .packed_dot = profile.packed_dot,
                                .subgroups = profile.subgroups,
+                               .subgroup_min = odd32(profile.subgroup_min),
                                .subgroup_max = odd32(profile.subgroup_max),
                                .max_buffer_size = odd(limits.max_buffer_size),
                                .max_storage_binding_size = odd(limits.max_storage_binding_size),
@@ -174,8 +176,11 @@ class Caller {
     options.candidates = odd(chosen.candidates);
     options.without_passes = std::span<const wire::Text>(passes);
     options.variants = std::span<const wire::ForcedVariant>(variants);
-    options.tuning.has_choices = odd32(1);
-    if (rarely()) options.tuning.choices = std::span(&choice, 1);
+    const wire::DeviceTuning tuning{.fields = std::span<const wire::TuningField>(fields),
+                                    .has_choices = odd32(1),
+                                    .choices = std::span(&choice, 1)};
+    options.tuning.is_for_any = odd32(1);
+    if (rarely()) options.tuning.tunings = std::span(&tuning, 1);
     options.max_device_bytes = chosen.max_device_bytes;
     options.max_host_bytes = chosen.max_host_bytes;
     options.max_nodes = chosen.max_nodes;
@@ -297,6 +302,27 @@ class Caller {
     check_dispatches(items(step->dispatches));
     items(step->params);
     if (items(step->outputs).size() != outputs_ || items(step->states).size() != states_) bug("a step of another plan");
+  }
+
+  /// A case, its node by itself, and some turns. Looking for cases plans many calls, so it is done seldom.
+  void tune() {
+    if (draw(4) != 0) return;
+    const auto* found = rarely() ? nullptr : told(nibble_tuning_cases());
+    const auto cases = found == nullptr ? std::size_t{1} : std::max<std::size_t>(1, items(found->cases).size());
+    const auto* bench = told(nibble_tuning_bench(odd32(static_cast<std::uint32_t>(draw(cases)))));
+    if (bench != nullptr) items(bench->inputs);
+    const auto number = told(nibble_tuning_session());
+    const auto variant = odd32(static_cast<std::uint32_t>(draw(3)));
+    told(nibble_tuning_force(number, variant));
+    const std::array<double, 4> times = {1, 2, 3, -1};
+    const auto* bytes = std::as_bytes(std::span(times)).data();
+    told(nibble_tuning_agree(odd32(0), bytes, bytes, sizeof(times)));
+    told(nibble_tuning_race(times.data(), static_cast<std::uint32_t>(1 + draw(4)), static_cast<double>(draw(1000))));
+    for (int i = 0; i < 40; ++i) told(nibble_tuning_next(static_cast<double>(draw(8)) - 1));
+    const auto* rows = told(nibble_tuning_rows());
+    for (const auto& row : rows == nullptr ? std::span<const wire::TunedRow>() : items(rows->rows))
+      view_of(row.variant);
+    nibble_session_free(number);
   }
 
   void fault() { check_fault(*nibble_session_fault(session(), odd32(1), odd32(3), odd32(7), odd32(0))); }

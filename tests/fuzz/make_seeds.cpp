@@ -1,6 +1,6 @@
 // make_seeds FOLDER [FILE.pte…] writes FOLDER/pte and FOLDER/blob, and the same for the other targets that take files
 // or blobs: programs made by the tests' builders, and the given ones with the blobs inside them. FOLDER/grammar gets
-// grammars.
+// grammars, FOLDER/tuning tunings.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -80,6 +80,10 @@ int main(int argc, char** argv) {
   inside.methods[0].delegates[0].location = 0;
   inside.extended_header = false;
   add(folder, "embedding", make_pte(embedding_blob()));
+  // A language model, so that targets with a device generate.
+  std::vector<float> logits(64);
+  for (std::size_t i = 0; i < logits.size(); ++i) logits[i] = static_cast<float>(i % 7);
+  add(folder, "next_token", make_pte(next_token_blob(logits, 4, 16), {.dynamic = true}));
   add(folder, "everything", write_pte(everything));
   add(folder, "inside", write_pte(inside));
 
@@ -90,6 +94,19 @@ int main(int argc, char** argv) {
   };
   for (const auto& text : grammars) {
     save(folder / "grammar" / fmt::format("grammar{}", text.size()), std::as_bytes(std::span(text)));
+  }
+
+  fs::create_directories(folder / "tuning");
+  const std::string_view tunings[] = {
+      R"({"choices": [{"choice": "product", "variant": "tile", "rows": [5, 64], "width": [0, 4096]}]})",
+      R"({"tunings": [{"device": "A", "driver": "1", "engine": "dawn", "nibble": "0.1.0", "ended": "stopped", "choices": [
+        {"choice": "product", "variant": "flat", "rows": [4, 4], "width": [64, 64], "depth": [2, 9], "traits": 4,
+         "before": "tile", "ops": ["op"], "times": {"tile": 9.5, "flat": 2}},
+        {"choice": "product", "variant": "flat", "rows": [4, 16], "width": [64, 64], "traits": 4}], "refused": ["x"]},
+       {"device": "B", "driver": "", "engine": "", "nibble": "0.1.0", "choices": []}]})",
+  };
+  for (const auto& text : tunings) {
+    save(folder / "tuning" / fmt::format("tuning{}", text.size()), std::as_bytes(std::span(text)));
   }
 
   for (int i = 2; i < argc; ++i) {

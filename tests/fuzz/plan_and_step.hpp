@@ -53,7 +53,9 @@ inline DeviceProfile profile_by(AdapterKind kind, std::uint32_t seed) {
   profile.shader_f16 = is();
   profile.subgroups = is();
   profile.packed_dot = is();
+  profile.mapped_storage = is();
   if (profile.subgroups) profile.subgroup_max = is() ? 4 : 32;
+  if (is()) profile.subgroup_min = profile.subgroup_max;
   if (is()) profile.limits.max_workgroup_invocations = profile.limits.max_workgroup_size_x = 1024;
   if (is())
     profile.limits.max_buffer_size = profile.limits.max_storage_binding_size = std::uint64_t{1} << (10 + random() % 31);

@@ -11,6 +11,7 @@ import pytest
 import nibble
 from nibble._serve.served import ServedText
 from nibble._text.generator import Generator
+from support.needs import needs_file
 from support.served_model import endless
 from support.serving import Running, Wire, wait_for
 
@@ -90,8 +91,8 @@ assert (driver.nibble_faults_devices(), driver.nibble_faults_memories()) == (0, 
 @pytest.mark.skipif(
     os.environ.get("NIBBLE_ENGINE") != "dawn", reason="wgpu-native aborts where a driver loses a device"
 )
-@pytest.mark.skipif(not DRIVER.exists(), reason="the driver that fails is not built: ./test serve does it")
 def test_a_device_that_the_driver_loses_is_opened_again_and_nothing_of_the_old_one_stays(folder):
+    needs_file(DRIVER, "the driver that fails is not built: ./test full does it")
     paths = [str(ROOT / "tests"), str(ROOT / "tests" / "conformance"), str(folder)]
     done = subprocess.run([sys.executable, "-c", SCRIPT, *paths], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,5 @@
-"""A real chat model behind the server, SmolLM2-135M-Instruct: slow, and only where ./test full has imported it."""
+"""A real chat model behind the server, SmolLM2-135M-Instruct: slow, and only where ./test full has imported it. What
+clients of several kinds do with it is in test_openai.py and test_clients.py."""
 
 import json
 from typing import Literal
@@ -7,30 +8,15 @@ import openai
 import pydantic
 import pytest
 
-from nibble._serve.served import ServedText
-from serve.conftest import ROOT
 from serve.test_conformance import run_suite
-from support.serving import Running
 
-FOLDER = ROOT / "build" / "smollm2"
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        not (FOLDER / "generation.json").exists(), reason="SmolLM2 is not imported: ./run --chat does it"
-    ),
-]
+pytestmark = pytest.mark.slow
 QUESTION = [{"role": "user", "content": "What is the capital of France?"}]
 
 
 @pytest.fixture(scope="module")
-def running():
-    with Running([ServedText("smollm2", str(FOLDER), 2)]) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def client(running):
-    with openai.OpenAI(base_url=f"{running.url}/v1", api_key="none", max_retries=0) as made:
+def client(smollm2):
+    with openai.OpenAI(base_url=f"{smollm2.url}/v1", api_key="none", max_retries=0) as made:
         yield made
 
 
@@ -71,7 +57,9 @@ def test_a_tool_that_must_be_called_is_called_though_the_template_knows_none(cli
     assert (call.function.name, set(json.loads(call.function.arguments))) == ("look_up", {"city"})
 
 
-def test_the_peers_suite_passes_but_for_a_call_that_so_small_a_model_does_not_think_of(running):
-    passed, failed = run_suite(running.url, "smollm2")
+def test_the_peers_suite_passes_but_for_a_call_that_so_small_a_model_does_not_think_of(smollm2, capsys):
+    passed, failed = run_suite(smollm2.url, "smollm2")
+    with capsys.disabled():
+        print(f"\n{passed} of 7 tests of the peer's suite with SmolLM2; failed: {', '.join(failed) or 'none'}")
     assert passed >= 6
     assert set(failed) <= {"test_tool_call_response_shape"}

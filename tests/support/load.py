@@ -49,9 +49,16 @@ async def stream(running: Running, body: dict, leave_after: int | None = None) -
 
 
 async def _client(
-    running: Running, number: int, asked: dict[str, str], requests: int, end: float, aborts: float, report: Report
+    running: Running,
+    number: int,
+    asked: dict[str, str],
+    settings: dict,
+    requests: int,
+    end: float,
+    aborts: float,
+    report: Report,
 ):
-    """asked: prompts, and the answers that they must have."""
+    """asked: prompts, and the answers that they must have with these settings."""
     dice = random.Random(number)
     prompts = sorted(asked)
     made = 0
@@ -59,7 +66,7 @@ async def _client(
         made += 1
         prompt = dice.choice(prompts)
         leave_after = dice.randrange(30) if dice.random() < aborts else None
-        body = {"model": "tiny", "messages": [{"role": "user", "content": prompt}], "temperature": 0, "max_tokens": 40}
+        body = {"messages": [{"role": "user", "content": prompt}], "temperature": 0, **settings}
         text, is_whole = await stream(running, body, leave_after)
         if text != asked[prompt] if is_whole else not asked[prompt].startswith(text):
             report.wrong.append(f"{prompt!r}: {text!r} for {asked[prompt]!r}")
@@ -76,14 +83,16 @@ def load(
     requests: int = 1,
     seconds: float = 0,
     aborts: float = 0.3,
+    model: str = "tiny",
+    max_tokens: int = 40,
 ) -> Report:
     """Each client makes so many requests, and goes on for so many seconds."""
 
     async def all_clients() -> Report:
         report, began = Report(), time.monotonic()
         end = began + seconds
-        clients_of = (_client(running, number, asked, requests, end, aborts, report) for number in range(clients))
-        await asyncio.gather(*clients_of)
+        rest = {"model": model, "max_tokens": max_tokens}, requests, end, aborts, report
+        await asyncio.gather(*(_client(running, number, asked, *rest) for number in range(clients)))
         report.seconds = time.monotonic() - began
         return report
 

@@ -15,6 +15,9 @@ class RandomCalls {
   RandomCalls(std::shared_ptr<const Plan> plan, std::uint32_t seed)
       : plan_(plan), stepper_(std::move(plan)), random_(seed) {}
 
+  /// Asked of every call that is not refused: a bug, or "".
+  std::function<std::string(const Stepper&)> check;
+
   /// The bug that the first call or one of `count` random ones shows, if there is one. A call may be refused, but never
   /// because of what was not planned.
   std::string find_bug(int count) {
@@ -33,7 +36,8 @@ class RandomCalls {
     if (!status) return status.error().code == ErrorCode::internal ? status.error().message : "";
     is_refused_ = false;
     if (auto wrong = wrong_piece(stepper_); !wrong.empty()) return wrong;
-    return wrong_binding(stepper_);
+    if (auto wrong = wrong_binding(stepper_); !wrong.empty() || !check) return wrong;
+    return check(stepper_);
   }
 
   /// A call does what it would do as the first one of a session: nothing of the calls before is left.

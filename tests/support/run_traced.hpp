@@ -16,12 +16,12 @@ struct TracedRun {
 };
 
 /// Workgroups [first_group, first_group + groups) of a kernel whose parameters and buffers these are. There is room for
-/// `accesses` accesses of each thread.
+/// `accesses` accesses of each thread; the kernel takes subgroups for so large as `subgroup`.
 inline Result<TracedRun> run_traced(gpu::Device& device, const PipelineDesc& desc, std::vector<WGPUBuffer> buffers,
                                     std::span<const std::byte> params, std::uint32_t first_group, std::uint32_t groups,
-                                    std::uint32_t workgroup, std::uint32_t accesses) {
+                                    std::uint32_t workgroup, std::uint32_t accesses, std::uint32_t subgroup) {
   TracedRun run;
-  TRY_ASSIGN(run.kernel, traced(desc, accesses));
+  TRY_ASSIGN(run.kernel, traced(desc, accesses, subgroup));
   TRY_ASSIGN(const auto pipeline, device.pipelines().get(run.kernel.desc));
   const auto& w = device.call();
   std::array<std::byte, kParamsStride> block{};

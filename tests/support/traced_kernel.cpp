@@ -22,10 +22,11 @@ struct Declared {
 /// Rewrites the tokens of a text, one after the other.
 class Rewriter {
  public:
-  explicit Rewriter(std::string_view text) : tokens_(tokens_of(text)) {}
+  Rewriter(std::string_view text, std::uint32_t subgroup) : tokens_(tokens_of(text)), subgroup_(subgroup) {}
 
   Status run(TracedKernel& kernel, std::uint32_t binding, std::uint32_t accesses) {
     kernel_ = &kernel;
+    for (const auto& o : kernel.desc.overrides) given_[std::string(o.name)] = o.value;
     TRY(declare());
     while (at_ < tokens_.size()) TRY(next());
     write_prelude(binding, accesses);
@@ -62,8 +63,13 @@ class Rewriter {
   void declare_struct(std::size_t at) {
     std::uint32_t bytes = 0;
     std::uint32_t align = 4;
+    members_[tokens_[at + 1]].clear();
     for (std::size_t i = at + 3; i + 2 < tokens_.size() && tokens_[i] != "}"; ++i) {
       if (tokens_[i] != ":") continue;
+      // @builtin(VALUE) NAME: TYPE
+      if (i >= 5 && tokens_[i - 4] == "(" && tokens_[i - 5] == "builtin") {
+        members_[tokens_[at + 1]].push_back({tokens_[i - 1], tokens_[i - 3]});
+      }
       const auto size = types_.stride(tokens_[i + 1]);
       if (!size) return;
       const std::uint32_t own = std::min(16U, *size);
@@ -78,8 +84,10 @@ class Rewriter {
     const auto type = tokens_[at + 3];
     if (!type.starts_with("array<") || type.contains("atomic")) return {};
     auto element = type.substr(6, type.size() - 7);
+    std::string_view length;
     // The length is behind the last comma that is not in a type of its own.
     if (const auto comma = element.rfind(','); comma != std::string_view::npos && element.rfind('>') + 1 <= comma) {
+      length = element.substr(comma + 1);
       element = element.substr(0, comma);
     }
     const auto stride = types_.stride(element);
@@ -87,6 +95,11 @@ class Rewriter {
     TracedArray array{.name = std::string(name), .is_workgroup = tokens_[at] == "var<workgroup>"};
     if (!array.is_workgroup && at >= 4)
       array.binding = static_cast<std::uint32_t>(std::atoi(std::string(tokens_[at - 2]).c_str()));
+    if (array.is_workgroup) {
+      const auto count = value_of(length, tokens_, given_);
+      if (!count) return fail(ErrorCode::unsupported, "the length {} of {} is not known", length, name);
+      array.bytes = *count * *stride;
+    }
     declared_[std::string(name)] = {kernel_->arrays.size(), std::string(element), *stride};
     kernel_->arrays.push_back(std::move(array));
     return {};
@@ -222,12 +235,12 @@ class Rewriter {
     return {};
   }
 
-  /// Of a GPU with 32 threads to a subgroup: the adapter's own may be fewer.
-  static std::string_view subgroup_value(std::string_view builtin) {
-    if (builtin == "subgroup_size") return "32u";
-    if (builtin == "subgroup_invocation_id") return "LANE % 32u";
-    if (builtin == "subgroup_id") return "LANE / 32u";
-    return builtin == "num_subgroups" ? "(WG + 31u) / 32u" : "";
+  /// Of a GPU with so many threads to a subgroup: the adapter's own may be fewer.
+  std::string subgroup_value(std::string_view builtin) const {
+    if (builtin == "subgroup_size") return fmt::format("{}u", subgroup_);
+    if (builtin == "subgroup_invocation_id") return fmt::format("LANE % {}u", subgroup_);
+    if (builtin == "subgroup_id") return fmt::format("LANE / {}u", subgroup_);
+    return builtin == "num_subgroups" ? fmt::format("(WG + {}u) / {}u", subgroup_ - 1, subgroup_) : "";
   }
 
   /// The entry point becomes a function; the one that calls it knows its lane.
@@ -238,6 +251,7 @@ class Rewriter {
     if (tokens_[at_ - 1] != "main" || peek() != "(") return fail(ErrorCode::unsupported, "the entry point is not main");
     std::string given;
     std::string passed;
+    std::string changes;
     std::string lane;
     std::string group;
     put("fn traced_main(");
@@ -246,10 +260,17 @@ class Rewriter {
         ++at_;
         continue;
       }
-      // A struct of built-in values is passed on as it is.
+      // A struct of built-in values is passed on, but for what it says of subgroups.
       if (peek(1) == ":") {
         given += fmt::format("{}: {}, ", peek(), peek(2));
-        passed += fmt::format("{}, ", peek());
+        passed += fmt::format("traced_{}, ", peek());
+        changes += fmt::format("var traced_{0} = {0};\n", peek());
+        for (const auto& [member, builtin] : members_[peek(2)]) {
+          if (builtin == "local_invocation_index") lane = fmt::format("{}.{}", peek(), member);
+          if (builtin == "workgroup_id") group = fmt::format("{}.{}", peek(), member);
+          const auto value = subgroup_value(builtin);
+          if (!value.empty()) changes += fmt::format("traced_{}.{} = {};\n", peek(), member, value);
+        }
         out_ += fmt::format("{}: {}, ", peek(), peek(2));
         at_ += 3;
         continue;
@@ -273,12 +294,14 @@ class Rewriter {
     take();
     if (lane.empty()) given += fmt::format("@builtin(local_invocation_index) {}: u32, ", lane = "trace_lane");
     if (group.empty()) given += fmt::format("@builtin(workgroup_id) {}: vec3<u32>, ", group = "trace_group");
-    for (std::size_t i = 0; (i = passed.find("LANE", i)) != std::string::npos;) passed.replace(i, 4, lane);
+    for (auto* text : {&passed, &changes}) {
+      for (std::size_t i = 0; (i = text->find("LANE", i)) != std::string::npos;) text->replace(i, 4, lane);
+    }
     entry_ = fmt::format(
-        "{} fn main({}) {{\ntrace_begin = ({}.x * WG + {}) * (4u + 2u * TRACE_ROOM);\n"
+        "{} fn main({}) {{\ntrace_begin = ({}.x * WG + {}) * (4u + 2u * TRACE_ROOM);\n{}"
         "traced_main({});\ntrace[trace_begin] = trace_count;\ntrace[trace_begin + 1u] = "
         "trace_operations;\ntrace[trace_begin + 2u] = trace_barriers;\n}}\n",
-        head, given, group, lane, passed);
+        head, given, group, lane, changes, passed);
     return {};
   }
 
@@ -322,12 +345,15 @@ fn trace_part(site: u32, parts: u32, i: u32) -> u32 {{
   };
 
   std::vector<std::string_view> tokens_;
+  std::uint32_t subgroup_;
   std::size_t at_ = 0;
   std::string out_;
   std::string entry_;
   TracedKernel* kernel_ = nullptr;
   Types types_;
+  std::map<std::string, double> given_;  ///< overrides
   std::map<std::string, Declared> declared_;
+  std::map<std::string_view, std::vector<std::pair<std::string_view, std::string_view>>> members_;  ///< name, value
   std::set<std::string_view> functions_;
   std::vector<Block> blocks_;
   std::vector<std::string_view> parameters_;
@@ -338,10 +364,10 @@ fn trace_part(site: u32, parts: u32, i: u32) -> u32 {{
 
 }  // namespace
 
-Result<TracedKernel> traced(const PipelineDesc& desc, std::uint32_t accesses) {
+Result<TracedKernel> traced(const PipelineDesc& desc, std::uint32_t accesses, std::uint32_t subgroup) {
   TracedKernel kernel{.desc = desc};
   const auto binding = static_cast<std::uint32_t>(desc.bindings.size() + 1);
-  TRY(Rewriter(desc.wgsl).run(kernel, binding, accesses));
+  TRY(Rewriter(desc.wgsl, subgroup).run(kernel, binding, accesses));
   kernel.desc.bindings.push_back(Access::read_write);
   return kernel;
 }

@@ -25,6 +25,7 @@ struct TracedArray {
   std::string name;
   bool is_workgroup = false;
   std::uint32_t binding = 0;  ///< of storage: as in @binding
+  std::uint64_t bytes = 0;    ///< of workgroup memory
 };
 
 struct TracedKernel {
@@ -54,8 +55,10 @@ struct KernelTrace {
 /// Words of a trace for so many threads with so many accesses each.
 constexpr std::uint64_t trace_words(std::uint64_t lanes, std::uint64_t accesses) { return lanes * (4 + 2 * accesses); }
 
-/// `accesses`: how many of each thread there is room for. A kernel that it does not understand is an error.
-Result<TracedKernel> traced(const PipelineDesc& desc, std::uint32_t accesses);
+/// `accesses`: how many of each thread there is room for. `subgroup`: how many threads the kernel shall believe a
+/// subgroup to have, because the adapter's own may have fewer; what it exchanges with them is then wrong, where it goes
+/// is not. A kernel that this does not understand is an error.
+Result<TracedKernel> traced(const PipelineDesc& desc, std::uint32_t accesses, std::uint32_t subgroup);
 
 KernelTrace read_trace(std::span<const std::uint32_t> words, std::uint32_t workgroup, std::uint32_t accesses);
 

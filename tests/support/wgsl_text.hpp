@@ -5,6 +5,7 @@
 #include <array>
 #include <cctype>
 #include <cstdint>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <string>
@@ -55,6 +56,32 @@ inline std::vector<std::string_view> tokens_of(std::string_view text) {
     i = end;
   }
   return tokens;
+}
+
+/// Of a product of numbers, constants and overrides of a text; nothing if it is more than that.
+inline std::optional<std::uint64_t> value_of(std::string_view product, const std::vector<std::string_view>& text,
+                                             const std::map<std::string, double>& overrides) {
+  std::uint64_t value = 1;
+  for (const auto token : tokens_of(product)) {
+    if (token == "*") continue;
+    if (std::isdigit(static_cast<unsigned char>(token.front())) != 0) {
+      value *= std::strtoull(std::string(token).c_str(), nullptr, 10);
+    } else if (const auto given = overrides.find(std::string(token)); given != overrides.end()) {
+      value *= static_cast<std::uint64_t>(given->second);
+    } else {
+      // const NAME = VALUE; or override NAME: TYPE = VALUE;
+      const auto name = std::ranges::find(text, token);
+      const auto end = std::find(name, text.end(), ";");
+      const auto equals = std::find(name, end, "=");
+      if (equals == end || name == text.begin() || (name[-1] != "const" && name[-1] != "override")) return {};
+      std::string inner;
+      for (auto it = equals + 1; it != end; ++it) inner += std::string(*it) + " ";
+      const auto factor = value_of(inner, text, overrides);
+      if (!factor) return {};
+      value *= *factor;
+    }
+  }
+  return value;
 }
 
 /// Sizes of types, by their names in the text.

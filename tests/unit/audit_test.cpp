@@ -20,7 +20,7 @@ TEST(AuditTest, every_access_is_rewritten_but_those_of_a_local_variable) {
                        "fn f(i: u32) -> f32 { return x[i][i & 3u] + x[x_of(i)].z; }\n"
                        "fn g() { var x = array<f32, 2>(); x[0] = x[1]; }\n"
                        "@compute @workgroup_size(WG) fn main(@builtin(workgroup_id) id: vec3<u32>) { f(id.x); }"),
-             8);
+             8, 32);
   ASSERT_TRUE(succeeds(kernel));
   ASSERT_EQ(kernel->sites.size(), 2U);
   EXPECT_EQ(kernel->sites[0].stride, 4U);
@@ -36,7 +36,7 @@ TEST(AuditTest, structs_and_aliases_have_their_sizes) {
   const auto kernel = traced(with_text("alias T = f32;\nstruct S { a: vec3<f32>, b: T, c: T, }\n"
                                        "var<workgroup> s: array<S, 8>;\n"
                                        "@compute @workgroup_size(WG) fn main() { s[1] = s[0]; }"),
-                             8);
+                             8, 32);
   ASSERT_TRUE(succeeds(kernel));
   EXPECT_EQ(kernel->sites[0].bytes, 32U);
   EXPECT_TRUE(kernel->sites[0].stores && !kernel->sites[0].loads);
@@ -48,7 +48,24 @@ TEST(AuditTest, numbers_stay_whole) {
 }
 
 TEST(AuditTest, an_unknown_type_is_refused) {
-  EXPECT_FALSE(traced(with_text("var<workgroup> s: array<Unknown, 8>;"), 8).has_value());
+  EXPECT_FALSE(traced(with_text("var<workgroup> s: array<Unknown, 8>;"), 8, 32).has_value());
+}
+
+TEST(AuditTest, a_kernel_believes_subgroups_to_be_as_large_as_the_gpu_that_is_counted) {
+  for (const std::uint32_t size : {32U, 64U}) {
+    const auto kernel =
+        traced(with_text(std::string(kHead) +
+                         "struct Team { @builtin(local_invocation_index) index: u32,\n"
+                         "@builtin(subgroup_invocation_id) lane: u32, @builtin(subgroup_size) size: u32, }\n"
+                         "@compute @workgroup_size(WG) fn main(team: Team, @builtin(num_subgroups) n: u32) {\n"
+                         "let v = x[team.size + team.lane + n]; }"),
+               8, size);
+    ASSERT_TRUE(succeeds(kernel));
+    const auto has = [&](const std::string& text) { return kernel->desc.wgsl.find(text) != std::string::npos; };
+    EXPECT_TRUE(has(fmt::format("traced_team.size = {}u;", size))) << kernel->desc.wgsl;
+    EXPECT_TRUE(has(fmt::format("traced_team.lane = team.index % {}u;", size)));
+    EXPECT_TRUE(has(fmt::format("traced_main(traced_team, (WG + {}u) / {}u", size - 1, size)));
+  }
 }
 
 /// 64 threads with one access each, of four bytes.

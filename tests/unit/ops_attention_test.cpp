@@ -62,7 +62,7 @@ Status step(Stepper& stepper, std::int64_t rows, std::int64_t heads, std::int64_
 }
 
 TEST(Attention, of_no_rows_takes_only_what_was_planned) {
-  for (const std::string variant : {"row", "rows", "tile"}) {
+  for (const std::string variant : {"row", "rows", "wide_tile", "tile"}) {
     Cached c(5, 4, 2, 18, 32);
     Options options;
     options.variants = {{"attention", variant}};

@@ -146,14 +146,16 @@ TEST(Options, every_one_comes_from_c) {
                                   .tuning = kTuning,
                                   .tune = 1,
                                   .tune_ms = 1ULL << 40,
-                                  .staged_outputs = 1,
+                                  .staged = 1,
+                                  .unchecked = 1,
                                   .max_device_bytes = 1ULL << 40,
                                   .max_host_bytes = 1ULL << 40,
                                   .max_nodes = 1ULL << 40,
                                   .max_dispatches = 1ULL << 40,
                                   .max_batch_work = 1ULL << 40,
                                   .progress = nullptr,
-                                  .user = nullptr};
+                                  .user = nullptr,
+                                  .tuning_progress = nullptr};
   const auto options = options_from_c(given);
   ASSERT_TRUE(succeeds(options));
   EXPECT_EQ(print(*options), print(all_options()));
@@ -250,7 +252,8 @@ TEST(Options, a_broken_tuning_is_told_by_row_and_field) {
          "choices[1].width of the tuning is not two whole numbers from 0 on");
   }
   says(R"({"choice": "a", "variant": "b", "row": [1, 2]})",
-       "choices[1] of the tuning has the unknown field 'row'; the fields are choice, variant, rows, width and traits");
+       "choices[1] of the tuning has the unknown field 'row'; the fields are choice, variant, rows, width, depth and "
+       "traits");
   for (std::string_view text : {"", "[]", "{\"choices\": [", "null"}) {
     EXPECT_TRUE(fails_with(tuning_from_json(text), "the tuning is not a JSON object"));
   }

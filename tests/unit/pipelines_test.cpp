@@ -77,6 +77,34 @@ TEST(Pipelines, ask_for_subgroups_only_where_they_are_used) {
   EXPECT_EQ(texts().find("quadBroadcast("), std::string::npos);
 }
 
+TEST(Pipelines, use_subgroups_on_gpus_where_their_size_is_known_or_somebody_says_so) {
+  GraphBuilder b;
+  const auto x = b.input(b.tensor(DType::f32, {4, 512}));
+  const auto out = b.tensor(DType::f32, {4, 512});
+  b.op("aten._softmax.default", {x, b.integer(1), b.boolean(false), out});
+  b.output(out);
+  DeviceProfile profile;
+  profile.kind = AdapterKind::discrete;
+  const auto shuffles = [&](const Options& options = {}) {
+    const auto plan = Plan::make(b.graph, profile, options, ops::registry());
+    EXPECT_TRUE(plan) << plan.error().message;
+    return (*plan)->layout().pipelines[0].wgsl.contains("subgroupShuffleXor(");
+  };
+  const Options forced{.variants = {{"rows", "subgroups"}}};
+  EXPECT_FALSE(shuffles());
+  EXPECT_FALSE(shuffles(forced)) << "this device has none";
+  profile.subgroups = true;
+  EXPECT_FALSE(shuffles()) << "nobody knows how large they are";
+  EXPECT_TRUE(shuffles(forced));
+  profile.subgroup_min = 8;
+  profile.subgroup_max = 32;
+  EXPECT_FALSE(shuffles()) << "they may be small ones";
+  EXPECT_TRUE(shuffles(forced));
+  profile.subgroup_min = 32;
+  EXPECT_TRUE(shuffles());
+  EXPECT_FALSE(shuffles({.variants = {{"rows", "group"}}}));
+}
+
 TEST(Pipelines, of_small_dispatches_are_cut_finer_on_cpu_adapters) {
   DeviceProfile profile;
   profile.kind = AdapterKind::cpu;

@@ -1,4 +1,6 @@
 // From graph to plan, with no GPU: memory, aliases, errors.
+#include "graph/passes/passes.hpp"
+#include "support/expect.hpp"
 #include "support/planning.hpp"
 
 namespace nibble {
@@ -14,6 +16,65 @@ TEST(Plan, reports_all_unknown_operators_at_once) {
   b.op("aten.unheard_of.default", {x, b.tensor(DType::f32, {4})});
   EXPECT_EQ(error_of(b),
             "the program uses operators that Nibble does not have: aten.unheard_of.default, aten.also_not.default");
+}
+
+/// Answers yes once.
+struct StopAt {
+  static inline int asked = 0;
+  static inline int yes_at = 0;
+  static bool ask() { return ++asked == yes_at; }
+};
+
+TEST(Plan, stops_wherever_it_asks_and_a_small_program_asks_nobody) {
+  const auto sums = [](int count) {
+    GraphBuilder b;
+    auto x = b.input(b.tensor(DType::f32, {4}));
+    for (int i = 0; i < count; ++i) x = b.add(x, x, {4});
+    b.output(x);
+    return b.graph;
+  };
+  const auto plan = [](const Graph& graph, const Options& options, int yes_at) {
+    StopAt::asked = 0;
+    StopAt::yes_at = yes_at;
+    return Plan::make(graph, {}, options, ops::registry(), StopAt::ask);
+  };
+  const Graph many = sums(600);
+  Options only_lowered;
+  for (const auto& pass : passes()) only_lowered.without_passes.emplace_back(pass.name);
+  ASSERT_TRUE(succeeds(plan(many, only_lowered, 0)));
+  const int in_lowering = StopAt::asked;
+  EXPECT_GE(in_lowering, 2);
+  ASSERT_TRUE(succeeds(plan(many, {.without_passes = {"elementwise_chains", "epilogues"}}, 0)));
+  EXPECT_GT(StopAt::asked, in_lowering) << "between passes, too";
+  for (int at = StopAt::asked; at > 0; --at) {
+    const auto stopped = plan(many, {.without_passes = {"elementwise_chains", "epilogues"}}, at);
+    ASSERT_TRUE(fails_with(stopped, "loading was cancelled while the program was planned"));
+    EXPECT_EQ(stopped.error().code, ErrorCode::cancelled);
+    EXPECT_EQ(StopAt::asked, at);
+  }
+  EXPECT_TRUE(succeeds(plan(sums(100), {}, 1)));
+  EXPECT_EQ(StopAt::asked, 0);
+}
+
+TEST(Plan, stops_among_guesses_of_unknown_sizes) {
+  GraphBuilder b;
+  const auto x = b.input(b.tensor(DType::f32, {1, 64, 8}));
+  const auto start = b.input(b.symint());
+  const auto length = b.input(b.symint());
+  const auto zero = b.integer(1);
+  for (int i = 0; i < 400; ++i) {
+    const auto out = b.tensor(DType::f32, {1, 64, 8});
+    b.op("aten.slice_copy.Tensor", {x, zero, start, length, b.integer(1), out});
+    b.output(out);
+  }
+  for (const int at : {1, 2}) {
+    StopAt::asked = 0;
+    StopAt::yes_at = at;
+    const auto stopped =
+        Plan::make(b.graph, {}, {.without_passes = {"common_subexpressions"}}, ops::registry(), StopAt::ask);
+    EXPECT_TRUE(fails_with(stopped, "loading was cancelled while the program was planned"));
+    EXPECT_EQ(StopAt::asked, at);
+  }
 }
 
 TEST(Plan, lays_out_an_embedding) {

@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "api/kept_tuning.hpp"
-#include "gpu/node_bench.hpp"
 #include "ops/registry.hpp"
 #include "plan/alone.hpp"
+#include "plan/tuning_data.hpp"
 #include "plan/tuning_rows.hpp"
 #include "support/expect.hpp"
 #include "support/planning.hpp"
@@ -149,6 +149,10 @@ TEST(Tuning, what_wins_is_faster_by_three_percent_in_both_rounds) {
   EXPECT_EQ(wins({{100, 100}, {50, 98}}), 0U);
   EXPECT_EQ(wins({{100, 100}, {96, 96}}), 1U);
   EXPECT_EQ(wins({{100, 100}, {96, 96}, {20, 99}, {90, 90}}), 3U);
+  // If rounds differ by more than a tenth, it must be faster in any of its rounds than the first in any.
+  EXPECT_EQ(wins({{100, 120}, {96, 96}}), 1U);
+  EXPECT_EQ(wins({{100, 120}, {96, 98}}), 0U);
+  EXPECT_EQ(wins({{100, 100}, {60, 96}}), 1U);
 }
 
 /// A case of the product with 64 columns, and times of its variants.
@@ -156,6 +160,17 @@ void add(TuningTimes& to, std::uint64_t rows, std::size_t call, std::vector<Vari
          std::size_t alike = 1) {
   TuningCase one{.point = {&product_choice(), 5, rows, 64}, .variants = {}, .node = node, .call = call, .alike = alike};
   to.add(one, "op", std::move(times));
+}
+
+/// Of 64 columns, as above.
+TuningRow product_row(std::string name, std::uint64_t least, std::uint64_t most) {
+  return {.choice = "product",
+          .variant = std::move(name),
+          .min_rows = least,
+          .max_rows = most,
+          .min_width = 64,
+          .max_width = 64,
+          .traits = 5};
 }
 
 TEST(Tuning, sizes_between_two_that_a_variant_wins_are_its_own) {
@@ -171,7 +186,7 @@ TEST(Tuning, sizes_between_two_that_a_variant_wins_are_its_own) {
   ASSERT_EQ(rows.size(), 5U);
   const auto is = [&](std::size_t i, std::string_view name, std::uint64_t least, std::uint64_t most) {
     const auto& row = rows[i].row;
-    EXPECT_EQ(row, (TuningRow{"product", std::string(name), least, most, 64, 64, 5, {}})) << i;
+    EXPECT_EQ(row, product_row(std::string(name), least, most)) << i;
   };
   is(0, "flat", 1, 1);
   is(1, "tile", 4, 4);
@@ -181,6 +196,40 @@ TEST(Tuning, sizes_between_two_that_a_variant_wins_are_its_own) {
   EXPECT_EQ(rows[1].before, "flat");
   EXPECT_EQ(rows[1].times, (std::vector<std::pair<std::string, double>>{{"flat", 9}, {"tile", 2}}));
   EXPECT_TRUE(rows[4].times.empty());
+}
+
+TEST(Tuning, between_two_positions_and_two_sizes_a_variant_that_wins_at_all_is_chosen) {
+  const auto tile = variant("tile");
+  TuningTimes times;
+  std::size_t call = 0;
+  for (const std::uint64_t rows : {1, 4}) {
+    std::size_t position = 0;
+    for (const std::uint64_t start : {128, 1024, 2000}) {
+      TuningCase one{.point = {&product_choice(), 5, rows, 64, start + rows},
+                     .variants = {},
+                     .node = 0,
+                     .call = call++,
+                     .position = position++};
+      // It does not win at the last position of four rows.
+      const double other = rows == 4 && start == 2000 ? 10 : 2;
+      times.add(one, "op", {{variant("flat"), {9, 9}}, {tile, {other, other}}});
+    }
+  }
+  const auto rows = times.rows();
+  const auto says = [&](std::uint64_t count, std::uint64_t depth) {
+    return std::ranges::any_of(rows, [&](const TunedRow& r) {
+      return r.row.variant == "tile" && r.row.min_rows <= count && count <= r.row.max_rows &&
+             r.row.min_depth <= depth && depth <= r.row.max_depth;
+    });
+  };
+  EXPECT_TRUE(says(1, 129));
+  EXPECT_TRUE(says(1, 1700)) << "a line of positions";
+  EXPECT_TRUE(says(3, 700)) << "both positions of both sizes";
+  EXPECT_TRUE(says(4, 1000));
+  EXPECT_FALSE(says(4, 1700));
+  EXPECT_FALSE(says(3, 1700));
+  EXPECT_FALSE(says(1, 100));
+  EXPECT_FALSE(says(1, 2002));
 }
 
 TEST(Tuning, nodes_at_one_point_count_together) {
@@ -226,7 +275,7 @@ DeviceProfile adapter(std::string name) {
 
 gpu::Tuned tuned(std::string variant_name) {
   gpu::Tuned made;
-  made.rows.push_back({.row = {"product", std::move(variant_name), 4, 16, 64, 64, 5, {}},
+  made.rows.push_back({.row = product_row(std::move(variant_name), 4, 16),
                        .before = "flat",
                        .ops = {"op"},
                        .times = {{"flat", 9}, {"tile", 2.505}}});
@@ -314,26 +363,28 @@ TEST(Tuning, a_program_finds_its_tuning_beside_it) {
 }
 
 template <class T>
-gpu::NodeResults results(DType dtype, std::vector<T> values) {
-  const auto bytes = std::as_bytes(std::span(values));
-  return {{{dtype, {bytes.begin(), bytes.end()}}}};
+bool do_agree(DType dtype, const std::vector<T>& a, const std::vector<T>& b, float tolerance = 2e-3F) {
+  return agree(dtype, std::as_bytes(std::span(a)), std::as_bytes(std::span(b)), tolerance);
 }
 
 TEST(Tuning, results_agree_up_to_what_another_order_of_sums_changes) {
-  const auto floats = [](std::vector<float> values) { return results(DType::f32, std::move(values)); };
+  using Floats = std::vector<float>;
+  using Bytes = std::vector<std::int8_t>;
+  const auto near = [](const Floats& a, const Floats& b) { return do_agree(DType::f32, a, b); };
   const auto nan = std::numeric_limits<float>::quiet_NaN();
   const auto inf = std::numeric_limits<float>::infinity();
-  EXPECT_TRUE(agree(floats({1, -100, nan, inf}), floats({1.001F, -100.1F, nan, inf})));
-  EXPECT_TRUE(agree(floats({1e-9F, 1}), floats({0, 1})));
-  EXPECT_FALSE(agree(floats({1, 1}), floats({1, 1.01F})));
-  EXPECT_FALSE(agree(floats({1, nan}), floats({1, 1})));
-  EXPECT_FALSE(agree(floats({1, 1}), floats({1, nan})));
-  EXPECT_FALSE(agree(floats({1, inf}), floats({1, -inf})));
-  EXPECT_FALSE(agree(floats({0, 0}), floats({0, 1e-9F})));
-  EXPECT_FALSE(agree(floats({1, 1}), floats({1})));
-  EXPECT_TRUE(agree(results<std::int8_t>(DType::i8, {-128, 5}), results<std::int8_t>(DType::i8, {-127, 5})));
-  EXPECT_FALSE(agree(results<std::int8_t>(DType::i8, {-128, 5}), results<std::int8_t>(DType::i8, {127, 5})));
-  EXPECT_FALSE(agree(results<std::uint8_t>(DType::boolean, {0}), results<std::uint8_t>(DType::boolean, {1})));
+  EXPECT_TRUE(near({1, -100, nan, inf}, {1.001F, -100.1F, nan, inf}));
+  EXPECT_TRUE(near({1e-9F, 1}, {0, 1}));
+  EXPECT_FALSE(near({1, 1}, {1, 1.01F}));
+  EXPECT_FALSE(near({1, nan}, {1, 1}));
+  EXPECT_FALSE(near({1, 1}, {1, nan}));
+  EXPECT_FALSE(near({1, inf}, {1, -inf}));
+  EXPECT_FALSE(near({0, 0}, {0, 1e-9F}));
+  EXPECT_FALSE(near({1, 1}, {1}));
+  EXPECT_FALSE(do_agree<float>(DType::f32, {1, 1}, {1, 1.001F}, 1e-4F));
+  EXPECT_TRUE(do_agree(DType::i8, Bytes{-128, 5}, Bytes{-127, 5}));
+  EXPECT_FALSE(do_agree(DType::i8, Bytes{-128, 5}, Bytes{127, 5}));
+  EXPECT_FALSE(do_agree(DType::boolean, Bytes{0}, Bytes{1}));
 }
 
 }  // namespace

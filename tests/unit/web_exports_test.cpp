@@ -1,9 +1,11 @@
 // What the WebAssembly module offers, called as JavaScript would not.
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "support/pte_builder.hpp"
 #include "support/small_programs.hpp"
-#include "web/exports.hpp"
+#include "web/tune/exports.hpp"
 
 namespace nibble::test {
 namespace {
@@ -39,8 +41,7 @@ class WebExports : public testing::Test {
                                 .max_workgroups_per_dimension = 65535,
                                 .max_workgroup_invocations = 256,
                                 .max_workgroup_size_x = 256};
-    wire::Options options;
-    options.tuning.has_choices = 1;
+    const wire::Options options;
     return web::nibble_program_plan(&profile, &options);
   }
   void load() {
@@ -163,6 +164,97 @@ TEST_F(WebExports, live_ranges_are_for_as_many_states_as_there_are) {
   const std::uint64_t rows = 1;
   EXPECT_EQ(web::nibble_program_live_ranges(&rows, 1), nullptr);
   EXPECT_EQ(error(), "there is no state 1");
+}
+
+TEST_F(WebExports, tuning_measures_cases_one_by_one) {
+  EXPECT_EQ(web::nibble_tuning_cases(), nullptr);
+  EXPECT_EQ(error(), "a program is read in the order head, container, blob and plan, once");
+  EXPECT_EQ(web::nibble_tuning_rows(), nullptr);
+  EXPECT_EQ(error(), "no cases are measured");
+  load();
+  ASSERT_EQ(web::nibble_session_new(), 1U);
+  const auto* found = web::nibble_tuning_cases();
+  ASSERT_NE(found, nullptr);
+  ASSERT_GT(found->cases.count, 0U);
+  const auto variants = found->cases.data[0].variants.count;
+  ASSERT_GT(variants, 1U);
+  EXPECT_EQ(web::nibble_tuning_session(), 0U);
+  EXPECT_EQ(error(), "no case is measured");
+  EXPECT_EQ(web::nibble_tuning_bench(found->cases.count), nullptr);
+  EXPECT_EQ(error(), "there is no case " + std::to_string(found->cases.count));
+  const auto* bench = web::nibble_tuning_bench(0);
+  ASSERT_NE(bench, nullptr);
+  EXPECT_EQ(bench->inputs.count, bench->layout.inputs.count);
+  ASSERT_EQ(web::nibble_tuning_session(), 2U);
+  EXPECT_EQ(web::nibble_tuning_force(1, 0), 0U);
+  EXPECT_EQ(error(), "the session is of another plan");
+  EXPECT_EQ(web::nibble_tuning_force(2, variants), 0U);
+  EXPECT_EQ(error(), "there is no variant " + std::to_string(variants));
+  EXPECT_EQ(web::nibble_tuning_force(2, 1), 1U);
+
+  const std::array<float, 2> a = {1, 2};
+  const std::array<float, 2> b = {1, 2.1F};
+  const auto bytes = [](const auto& array) { return std::as_bytes(std::span(array)).data(); };
+  EXPECT_EQ(web::nibble_tuning_agree(0, bytes(a), bytes(a), sizeof(a)), 1U);
+  EXPECT_EQ(web::nibble_tuning_agree(0, bytes(a), bytes(b), sizeof(a)), 2U);
+  EXPECT_EQ(web::nibble_tuning_agree(9, bytes(a), bytes(b), sizeof(a)), 0U);
+
+  // The second variant takes half the time of all others.
+  std::vector<double> first(variants, 100);
+  first[1] = 50;
+  EXPECT_EQ(web::nibble_tuning_race(first.data(), variants - 1, 1e6), 0U);
+  EXPECT_EQ(web::nibble_tuning_next(-1), nullptr);
+  ASSERT_EQ(web::nibble_tuning_race(first.data(), variants, 1e6), 1U);
+  const auto* turn = web::nibble_tuning_next(-1);
+  for (int i = 0; i < 1000 && turn->is_done == 0; ++i) turn = web::nibble_tuning_next(first[turn->variant]);
+  EXPECT_EQ(turn->is_done, 1U);
+  EXPECT_EQ(web::nibble_tuning_next(1), nullptr);
+  const auto& won = web::nibble_tuning_rows()->rows.data[0];
+  EXPECT_EQ(std::string_view(won.variant.data, won.variant.bytes),
+            std::string_view(found->cases.data[0].variants.data[1].data, found->cases.data[0].variants.data[1].bytes));
+  EXPECT_GT(won.times.count, 1U);
+}
+
+TEST_F(WebExports, tunings_of_other_devices_are_ignored_with_a_word) {
+  const auto field = [](std::string_view name, std::string_view value) {
+    return wire::TuningField{.name = name, .kind = 0, .text = value};
+  };
+  std::array on = {field("device", "A"), field("driver", ""), field("engine", "web"), field("nibble", "1.0")};
+  const std::array fields = {field("choice", "embedding_q4gsw"), field("variant", "any")};
+  const wire::TuningChoice choice{.is_object = 1, .fields = std::span<const wire::TuningField>(fields)};
+  const wire::DeviceTuning tuning{
+      .fields = std::span<const wire::TuningField>(on), .has_choices = 1, .choices = std::span(&choice, 1)};
+  const auto planned = [&](std::string_view device) {
+    web::nibble_program_new();
+    program_ = *head();
+    blob_ = *container();
+    blob();
+    const wire::Profile profile{.name = device,
+                                .engine = std::string_view("web"),
+                                .nibble = std::string_view("1.0"),
+                                .max_buffer_size = 1 << 28,
+                                .max_storage_binding_size = 1 << 27,
+                                .max_workgroups_per_dimension = 65535,
+                                .max_workgroup_invocations = 256,
+                                .max_workgroup_size_x = 256};
+    wire::Options options;
+    options.tuning.tunings = std::span(&tuning, 1);
+    return web::nibble_program_plan(&profile, &options);
+  };
+  const auto* here = planned("A");
+  ASSERT_NE(here, nullptr);
+  EXPECT_EQ(here->is_tuned, 1U);
+  EXPECT_EQ(here->notes.count, 0U);
+  const auto* elsewhere = planned("B");
+  ASSERT_NE(elsewhere, nullptr);
+  EXPECT_EQ(elsewhere->is_tuned, 0U);
+  ASSERT_EQ(elsewhere->notes.count, 1U);
+  EXPECT_EQ(std::string_view(elsewhere->notes.data[0].data, elsewhere->notes.data[0].bytes),
+            "the tuning is ignored: it is for A (any driver, web) and Nibble 1.0, but this is B (any driver, web) and "
+            "Nibble 1.0");
+  on[3] = field("none", "");
+  EXPECT_EQ(planned("A"), nullptr);
+  EXPECT_EQ(error(), "a tuning does not say for which nibble it is");
 }
 
 TEST_F(WebExports, sessions_outlive_the_program) {

@@ -24,6 +24,7 @@ from conformance import (  # noqa: E402
     blob_cases,
     convolution_cases,
     elementwise_blobs,
+    index_blobs,
     limits_blobs,
     move_blob_cases,
     passes_cases,
@@ -34,8 +35,9 @@ from conformance import (  # noqa: E402
     training_blobs,
 )
 from conformance.cases import CASES, SLOW  # noqa: E402
+from conformance.command import succeed  # noqa: E402
 from conformance.embedding_cases import LARGE  # noqa: E402
-from conformance.variants import Chooser, every_variant, programs_by_size  # noqa: E402
+from conformance.variants import Chooser, programs_by_size, usual_variants  # noqa: E402
 from web.generate_cases import write_generation  # noqa: E402
 
 FAMILIES = (
@@ -43,6 +45,7 @@ FAMILIES = (
     blob_cases,
     convolution_cases,
     elementwise_blobs,
+    index_blobs,
     limits_blobs,
     move_blob_cases,
     passes_cases,
@@ -106,35 +109,25 @@ def built(out: Path) -> list[dict]:
     return entries
 
 
-# What every device has that calls itself a CPU.
-DEVICE = {
-    "name": "any software adapter",
-    "driver": "",
-    "backend": "",
-    "kind": "cpu",
-    "max_buffer_size": 1 << 28,
-    "max_storage_binding_size": 1 << 27,
-    "max_workgroups_per_dimension": 65535,
-    "max_workgroup_invocations": 256,
-    "max_workgroup_size_x": 256,
-    "shader_f16": False,
-    "packed_dot": False,
-    "subgroups": False,
-    "timestamp_query": False,
-    "subgroup_max": 0,
-    "subgroups_need_enable": False,
-}
+# Variants that no call takes on the device of these tests, and why.
+ELSEWHERE: dict[tuple[str, str], str] = {}
 
 
 def forced(programs: Path, out: Path) -> list[dict]:
     """Cases that take a variant of a kernel where it is forced: one for each variant, all in the full suite."""
+    # Node's Dawn finds the same adapter as the native one, which Node's tests check.
+    (device, *_) = json.loads(succeed("devices", "--json"))
     profile = out / "device.json"
-    profile.write_text(json.dumps(DEVICE))
+    profile.write_text(json.dumps(device))
     chooser, by_size = Chooser(profile), programs_by_size(programs)
+    found = {pair: chooser.find(by_size, *pair) for pair in usual_variants()}
+    missing = {pair for pair, taking in found.items() if not taking}
+    if wrong := missing ^ ELSEWHERE.keys():
+        raise SystemExit(f"ELSEWHERE must name the variants that no case takes on {device['name']}: {sorted(wrong)}")
     return [
         {"name": program.case.name, "variants": {choice: variant}}
-        for choice, variant in every_variant()
-        for program in chooser.find(by_size, choice, variant)
+        for (choice, variant), taking in found.items()
+        for program in taking
     ]
 
 

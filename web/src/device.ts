@@ -1,6 +1,7 @@
 // An open GPU device. It keeps errors, and the pipelines that all programs on it share.
 
 import type { Pipeline, Profile } from "#wire";
+import { version } from "../package.json";
 import { failure, messageOf, NibbleError } from "./errors.js";
 import { now } from "./timer.js";
 import type { Device, OpenOptions, TraceEvent } from "./types.js";
@@ -80,11 +81,14 @@ export class GpuDevice implements Device {
   readonly name: string;
   readonly kind: "cpu" | "unknown";
   readonly lost: Promise<NibbleError>;
-  private readonly subgroupMax: number;
+  /** The least and the most threads of a subgroup; 0 where the browser does not say. */
+  private readonly subgroupSizes: [number, number];
+  /** What the adapter is, beyond its name. */
+  private readonly driver: string;
   private readonly layouts = new Map<string, GPUBindGroupLayout>();
   /** Those that a user left last come last. */
   private readonly pipelines = new Map<string, { made: Promise<CompiledPipeline>; users: Set<symbol> }>();
-  private events: TraceEvent[] | undefined;
+  trace: TraceEvent[] | undefined;
   /** The error that every later call fails with. */
   private latched: NibbleError | undefined;
 
@@ -96,8 +100,9 @@ export class GpuDevice implements Device {
   ) {
     this.name = nameOf(adapter);
     this.kind = isSoftware(adapter) ? "cpu" : "unknown";
-    const info = adapter.info as GPUAdapterInfo & { subgroupMaxSize?: number };
-    this.subgroupMax = info.subgroupMaxSize ?? 0;
+    const info = adapter.info as GPUAdapterInfo & { subgroupMinSize?: number; subgroupMaxSize?: number };
+    this.subgroupSizes = [info.subgroupMinSize ?? 0, info.subgroupMaxSize ?? 0];
+    this.driver = [info.vendor, info.architecture, info.device].filter(Boolean).join(" ");
     this.lost = handle.lost.then(({ message }) => {
       const why = message ? `: ${messageOf(message)}` : "";
       this.latched = new NibbleError("device_lost", `the device ${this.name} is lost${why}`);
@@ -126,22 +131,11 @@ export class GpuDevice implements Device {
     return this.handle.limits;
   }
 
-  get trace(): TraceEvent[] | undefined {
-    return this.events;
-  }
-
-  set trace(events: TraceEvent[] | undefined) {
-    if (events && !this.features.has("timestamp-query")) {
-      throw new NibbleError("unsupported", `${this.name} has no timestamp queries, so it cannot be traced`);
-    }
-    this.events = events;
-  }
-
   /** Records a phase that ends now; gives when that is. */
   phase(name: string, start: number, thread = 1): number {
-    if (!this.events) return 0;
+    if (!this.trace) return 0;
     const end = now();
-    if (start) this.events.push({ name, thread, start, duration: end - start }); // else it began before the trace
+    if (start) this.trace.push({ name, thread, start, duration: end - start }); // else it began before the trace
     return end;
   }
 
@@ -154,16 +148,22 @@ export class GpuDevice implements Device {
     if (this.latched) throw this.latched;
   }
 
-  /** What planning may depend on. */
+  /** What a plan, or a tuning, may depend on. */
   profile(): Profile {
     const { limits, features } = this.handle;
     const subgroups = features.has("subgroups");
+    const [subgroupMin, subgroupMax] = subgroups ? this.subgroupSizes : [0, 0];
     return {
+      name: this.name,
+      driver: this.driver,
+      engine: "web",
+      nibble: version,
       kind: this.kind,
       shaderF16: features.has("shader-f16"),
       packedDot: this.language?.has("packed_4x8_integer_dot_product") ?? false,
       subgroups,
-      subgroupMax: subgroups ? this.subgroupMax : 0,
+      subgroupMin,
+      subgroupMax,
       // Some drivers report 2^31 - 1, but sizes of buffers and copies are multiples of 4.
       maxBufferSize: Math.floor(limits.maxBufferSize / 4) * 4,
       maxStorageBindingSize: Math.floor(limits.maxStorageBufferBindingSize / 4) * 4,

@@ -1,11 +1,12 @@
 // One session's buffers on the GPU, and its calls. It knows nothing about ops.
 
 import * as wire from "#wire";
-import { BadElement, fromDevice, sizeOf, toDevice } from "./convert.js";
+import { BadElement, fromDevice, toDevice } from "./convert.js";
 import type { GpuDevice } from "./device.js";
 import { InFlight } from "./in_flight.js";
-import { countOf, dimsOf, type Given } from "./inputs.js";
+import { dimsOf, type Given } from "./inputs.js";
 import type { Planner } from "./planner.js";
+import { planReads, type Read, type Write } from "./reads.js";
 import { bindBuffers, makeBuffers, makeLayoutBuffers, type Resources } from "./resources.js";
 import { SessionState } from "./state.js";
 import { Stepper } from "./stepper.js";
@@ -26,19 +27,6 @@ const GRID = wire.atDispatch.grid / 4;
 const BINDING_COUNT = wire.atDispatch.bindingCount / 4;
 const BINDINGS = wire.atDispatch.bindings / 4;
 
-/** An output that a call reads back, and its place in the readback buffer. */
-interface Read {
-  offset: number;
-  count: number;
-  bytes: number;
-}
-
-/** An input that a call uploads. */
-interface Write {
-  buffer: GPUBuffer;
-  bytes: Uint8Array;
-}
-
 export class Executor {
   readonly stepper: Stepper;
   private readonly device: GpuDevice;
@@ -51,6 +39,8 @@ export class Executor {
   private readonly scratch: ArrayBuffer[] = [];
   private readonly offset = new Uint32Array(1);
   readonly state: SessionState;
+  /** How many dispatches the last call took. */
+  dispatchCount = 0;
   /** When the last phase of a call ended. */
   private phaseEnd = 0;
   /** Of a call that is traced. */
@@ -68,18 +58,19 @@ export class Executor {
     private readonly own: readonly GPUBuffer[],
     private readonly params: GPUBuffer,
     private readonly readback: GPUBuffer,
+    session: number | undefined,
   ) {
     this.device = resources.device;
     this.planner = resources.planner;
     this.layout = resources.layout;
     this.groupKeys = new Uint32Array(this.layout.maxDispatches * DISPATCH_WORDS);
     this.state = new SessionState(resources, buffers);
-    this.stepper = new Stepper(this.planner);
+    this.stepper = new Stepper(this.planner, session);
     resources.acquire();
   }
 
-  /** Makes the buffers. State has no value yet. */
-  static async make(resources: Resources): Promise<Executor> {
+  /** Makes the buffers. State has no value yet. `session`: of the planner, if it is not a new one of the program. */
+  static async make(resources: Resources, session?: number): Promise<Executor> {
     const { device, layout, constants } = resources;
     const own = await makeLayoutBuffers(device, layout, (role) => role !== "constant" && role !== "loading");
     const paramsBytes = Math.max(layout.maxDispatches, 1) * layout.paramsStride;
@@ -95,7 +86,7 @@ export class Executor {
       ]);
       made.push(params!, readback!);
       const buffers = layout.buffers.map((_, id) => (own.get(id) ?? constants.get(id))!);
-      return new Executor(resources, buffers, made, params!, readback!);
+      return new Executor(resources, buffers, made, params!, readback!, session);
     } catch (error) {
       for (const buffer of made) buffer.destroy();
       throw error;
@@ -128,9 +119,10 @@ export class Executor {
     const writes = this.setInputs(inputs);
     this.endPhase("check inputs");
     const step = this.stepper.update();
+    [, this.dispatchCount] = this.dispatches(step);
     this.endPhase("plan");
     const outputs = this.liveOutputs(step);
-    const reads = this.planReads(outputs, hosts);
+    const reads = planReads(this.layout, outputs, hosts);
     try {
       await this.submit(step, writes, reads, signal);
       this.endPhase("wait");
@@ -209,19 +201,6 @@ export class Executor {
     return this.layout.states.map((_, i) => wire.readLiveState(view, first + i * wire.sizeofLiveState).rows);
   }
 
-  /** The fault comes first, so that a small call maps little, even if outputs can be large. */
-  private planReads(outputs: readonly wire.LiveOutput[], hosts: readonly (DType | undefined)[]): (Read | undefined)[] {
-    let offset = this.layout.faultWords * 4;
-    return outputs.map((output, i) => {
-      const { isInt, dtype } = this.layout.graphOutputs[i]!;
-      const count = countOf(dimsOf(output.shape));
-      if (isInt || count === 0 || !hosts[i]) return undefined;
-      const read = { offset, count, bytes: Math.ceil((count * sizeOf(dtype)) / 4) * 4 };
-      offset += Math.ceil(read.bytes / 16) * 16;
-      return read;
-    });
-  }
-
   /** Submits the call in batches, and waits until its results can be read. */
   private async submit(
     step: number,
@@ -262,7 +241,8 @@ export class Executor {
         if (begin === 0) {
           this.prepare(step);
           const [, count] = this.dispatches(step);
-          if (this.device.trace && count) this.timer = new Timer(this.device.handle, count);
+          if (this.device.trace && count && this.device.features.has("timestamp-query"))
+            this.timer = new Timer(this.device.handle, count);
         }
         for (const { buffer, bytes } of writes) {
           queue.writeBuffer(buffer, 0, bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.byteLength);
@@ -290,7 +270,7 @@ export class Executor {
   }
 
   /** Where each batch of the call's dispatches ends. */
-  private batchEnds(step: number): readonly number[] {
+  batchEnds(step: number): readonly number[] {
     const { view, words } = this.planner;
     const first = view.getUint32(step + wire.atStep.batches, true) / 4;
     return Array.from(words.subarray(first, first + view.getUint32(step + wire.atStep.batches + 4, true)));
@@ -348,13 +328,35 @@ export class Executor {
         pass = encoder.beginComputePass({ timestampWrites: this.timer.writes(i) });
       }
       pass ??= encoder.beginComputePass();
-      const at = first + i * DISPATCH_WORDS;
-      this.offset[0] = i * this.layout.paramsStride;
-      pass.setPipeline(this.resources.compiled[words[at + PIPELINE]!]!.handle);
-      pass.setBindGroup(0, this.groups[i]!, this.offset, 0, 1);
-      pass.dispatchWorkgroups(words[at + GRID]!, words[at + GRID + 1], words[at + GRID + 2]);
+      this.encode(pass, words, first + i * DISPATCH_WORDS, i);
     }
     pass?.end();
+  }
+
+  private encode(pass: GPUComputePassEncoder, words: Uint32Array, at: number, i: number): void {
+    this.offset[0] = i * this.layout.paramsStride;
+    pass.setPipeline(this.resources.compiled[words[at + PIPELINE]!]!.handle);
+    pass.setBindGroup(0, this.groups[i]!, this.offset, 0, 1);
+    pass.dispatchWorkgroups(words[at + GRID]!, words[at + GRID + 1], words[at + GRID + 2]);
+  }
+
+  /** Dispatches from `begin` to `end` so many times, in one pass that a timer may measure. Nothing is read back. */
+  encodeAgain(
+    encoder: GPUCommandEncoder,
+    step: number,
+    begin: number,
+    end: number,
+    times: number,
+    timer?: Timer,
+  ): void {
+    this.prepare(step);
+    this.faultUnread = this.canFault;
+    const [first] = this.dispatches(step);
+    const pass = encoder.beginComputePass(timer && { timestampWrites: timer.writes(0) });
+    for (let i = 0; i < times; ++i) {
+      for (let d = begin; d < end; ++d) this.encode(pass, this.planner.words, first + d * DISPATCH_WORDS, d);
+    }
+    pass.end();
   }
 
   /** Gives how many bytes of the readback buffer are used. */

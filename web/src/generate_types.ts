@@ -80,8 +80,11 @@ export interface GenerateStats {
   promptTokens: number;
   cachedTokens: number;
   generatedTokens: number;
-  /** How often the program ran. */
+  /** How often the program ran, and how many dispatches that took. */
   calls: number;
+  dispatches: number;
+  modelLoadStartMs: number;
+  modelLoadEndMs: number;
   inferenceStartMs: number;
   promptEvalEndMs: number;
   firstTokenMs: number;
@@ -90,6 +93,12 @@ export interface GenerateStats {
   timeToFirstTokenMs: number;
   promptTokensPerSecond: number;
   generatedTokensPerSecond: number;
+  /** On the GPU: what all sessions share, and what each has. */
+  modelBytes: number;
+  sessionBytes: number;
+  /** The device's name, and "web". */
+  device: string;
+  engine: string;
 }
 
 export type FinishReason = "stop" | "length" | "cancelled";

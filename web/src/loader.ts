@@ -1,7 +1,7 @@
 // Streams a program: its description into the planner, its weights from the source into GPU buffers, in bounded chunks.
 // No weight enters the planner's memory, and JavaScript holds no more than a few chunks at a time.
 
-import type { Constant, Layout, Options, Upload } from "#wire";
+import type { Constant, Layout, Options, Profile, Upload } from "#wire";
 import type { RangeCache } from "./cache.js";
 import { halfFromNumber } from "./convert.js";
 import type { GpuDevice } from "./device.js";
@@ -25,7 +25,17 @@ const HASH_WINDOW = 1 << 18;
 /** Stands for the size of a file whose size is unknown. */
 const UNKNOWN_SIZE = 2 ** 48;
 
+/** A program without its weights. */
+interface ProgramParts {
+  head: Uint8Array;
+  size: number;
+  program: Uint8Array;
+  blob: Uint8Array;
+}
+
 export interface Planned {
+  planner: Planner;
+  parts: ProgramParts;
   layout: Layout;
   /** Of the blob, which names most weights by their own hashes and holds the others. */
   fingerprint: string;
@@ -56,7 +66,15 @@ export async function planProgram(
   device.phase("plan", read);
   // Only what has a state can be saved.
   const fingerprint = layout.states.length === 0 ? "" : new Sha256().update(blob).digest();
-  return { layout, fingerprint };
+  return { planner, parts: { head, size, program, blob }, layout, fingerprint };
+}
+
+/** Plans the same program with other options. */
+export function planAgain(planner: Planner, before: Planned, profile: Profile, options: Options): Planned {
+  const { head, size, program, blob } = before.parts;
+  planner.head(head, size);
+  planner.container(program, options.method);
+  return { ...before, planner, layout: planner.plan(blob, profile, options) };
 }
 
 /** A range of the file that is read at once: a large constant, or several small ones. */

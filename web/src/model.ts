@@ -1,6 +1,6 @@
 // A loaded program: its inputs and outputs, its own session, and further ones.
 
-import type { Layout } from "#wire";
+import type { BufferRole, Layout } from "#wire";
 import { invalid } from "./errors.js";
 import { Executor } from "./executor.js";
 import type { GpuDevice } from "./device.js";
@@ -18,6 +18,9 @@ export class LoadedModel implements Model {
   /** The inputs' names in errors. */
   readonly labels: readonly string[];
   readonly own: LoadedSession;
+  readonly modelBytes: number;
+  readonly sessionBytes: number;
+  loadEndMs = 0;
   private disposed = false;
 
   /** `executor` belongs to the model's own session. */
@@ -25,6 +28,8 @@ export class LoadedModel implements Model {
     readonly resources: Resources,
     executor: Executor,
     names: Names,
+    readonly notes: readonly string[],
+    readonly loadStartMs: number,
   ) {
     const { layout, planner } = resources;
     this.device = resources.device;
@@ -34,6 +39,10 @@ export class LoadedModel implements Model {
     this.constants = Object.fromEntries(layout.constantMethods.map(({ name, values }) => [name, valueOf(values)]));
     names.inputs?.forEach((name, i) => planner.nameInput(i, name));
     this.labels = this.inputs.map(({ name }, i) => `input ${names.inputs ? name : i}`);
+    const bytesOf = (...roles: BufferRole[]): number =>
+      layout.buffers.reduce((sum, { role, bytes }) => sum + (roles.includes(role) ? bytes : 0), 0);
+    this.modelBytes = bytesOf("constant");
+    this.sessionBytes = bytesOf("state", "slot") + layout.stagingBytes;
     this.own = new LoadedSession(this, executor, "the model is disposed: load it again");
   }
 

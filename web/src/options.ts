@@ -17,9 +17,11 @@ export function signalOf(options: RunOptions | undefined): AbortSignal | undefin
 }
 
 /** Refuses what could not be called later, when the weights are there. */
-export function checkProgress({ onProgress }: LoadOptions): void {
-  if (onProgress !== undefined && onProgress !== null && !isFunction(onProgress))
-    refuse(onProgress, "onProgress must be a function");
+export function checkFunctions(options: LoadOptions): void {
+  for (const name of ["onProgress", "onTuning"] as const) {
+    const given = options[name] ?? undefined;
+    if (given !== undefined && !isFunction(given)) refuse(given, `${name} must be a function`);
+  }
 }
 
 const take: wire.TakeOption = {
@@ -36,10 +38,21 @@ const take: wire.TakeOption = {
       : refuse(given, mustBe),
   tuning(given = { choices: [] }, mustBe) {
     if (!isRecord(given)) refuse(given, mustBe);
-    const choices = listOf(given.choices);
-    return { hasChoices: choices !== undefined, choices: choices?.map(choiceOf) ?? [] };
+    const tunings = listOf(given.tunings);
+    return { isForAny: tunings === undefined, tunings: (tunings ?? [given]).map(tuningOf) };
   },
 };
+
+/** One device's. */
+function tuningOf(given: unknown): wire.DeviceTuning {
+  const { choices, ...on } = isRecord(given) ? given : {};
+  const list = listOf(choices);
+  return {
+    fields: Object.entries(on).map(fieldOf),
+    hasChoices: list !== undefined,
+    choices: list?.map(choiceOf) ?? [],
+  };
+}
 
 /** Tells the planner the types of the fields; it checks them. Undefined fields are left out, as in JSON. */
 function choiceOf(given: unknown): wire.TuningChoice {

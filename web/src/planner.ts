@@ -29,19 +29,28 @@ export interface Exports {
   nibble_session_update(session: number): Address;
   nibble_session_fault(session: number, node: number, position: number, value: number, site: number): Address;
   nibble_session_bad_element(session: number, input: number, element: Address): Address;
+  nibble_tuning_cases(): Address;
+  nibble_tuning_bench(index: number): Address;
+  nibble_tuning_session(): number;
+  nibble_tuning_force(session: number, variant: number): number;
+  nibble_tuning_agree(output: number, a: Address, b: Address, bytes: number): number;
+  nibble_tuning_race(microseconds: Address, count: number, budget: number): number;
+  nibble_tuning_next(microseconds: number): Address;
+  nibble_tuning_rows(): Address;
 }
 
-let ownModule: Promise<WebAssembly.Module> | undefined;
+const ownModules = new Map<string, Promise<WebAssembly.Module>>();
 
-/** The compiled planner. The nibble.wasm beside this file is compiled only once. */
-export async function plannerModule(source?: WasmSource): Promise<WebAssembly.Module> {
+/** The compiled planner: the given one, or the package's own, which is compiled only once. */
+export async function plannerModule(source: WasmSource | undefined, file: URL): Promise<WebAssembly.Module> {
   if (source instanceof WebAssembly.Module) return source;
   if (source !== undefined) return compile(source);
-  ownModule ??= compile(new URL("nibble.wasm", import.meta.url));
+  const own = ownModules.get(file.href) ?? compile(file);
+  ownModules.set(file.href, own);
   try {
-    return await ownModule;
+    return await own;
   } catch (error) {
-    ownModule = undefined; // the network may work the next time
+    ownModules.delete(file.href); // the network may work the next time
     throw error;
   }
 }
@@ -90,7 +99,7 @@ export class Planner {
     this.exports = exports;
     this.currentView = new DataView(this.exports.memory.buffer);
     this.currentWords = new Uint32Array(this.exports.memory.buffer);
-    this.scratch = this.exports.nibble_alloc(Math.max(wire.sizeofProfile, wire.sizeofBadElement));
+    this.scratch = this.exports.nibble_alloc(wire.sizeofBadElement);
   }
 
   static async create(module: WebAssembly.Module): Promise<Planner> {
@@ -157,11 +166,11 @@ export class Planner {
   /** Takes the blob. Gives the plan for a device. */
   plan(blob: Uint8Array, profile: wire.Profile, options: wire.Options): wire.Layout {
     this.withBytes(blob, (at) => this.call((e) => e.nibble_program_blob(at, blob.length)));
-    wire.writeProfile(this.view, this.scratch, profile);
     const layout = this.borrow((memory) => {
-      const at = memory.alloc(wire.sizeofOptions);
+      const [at, device] = [memory.alloc(wire.sizeofOptions), memory.alloc(wire.sizeofProfile)];
+      wire.writeProfile(memory, device, profile);
       wire.writeOptions(memory, at, options);
-      return this.call((e) => e.nibble_program_plan(this.scratch, at));
+      return this.call((e) => e.nibble_program_plan(device, at));
     });
     return wire.readLayout(this.view, layout);
   }
@@ -218,7 +227,8 @@ export class Planner {
     );
   }
 
-  private withBytes<T>(bytes: Uint8Array, use: (at: Address) => T): T {
+  /** Puts bytes into the planner's memory while `use` runs. */
+  withBytes<T>(bytes: Uint8Array, use: (at: Address) => T): T {
     return this.borrow((memory) => use(this.place(memory, bytes).at));
   }
 

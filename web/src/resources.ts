@@ -88,7 +88,11 @@ export class Resources {
   ) {}
 
   /** Makes buffers for the weights; nothing is compiled or uploaded yet. */
-  static async make(device: GpuDevice, planner: Planner, { layout, fingerprint }: Planned): Promise<Resources> {
+  static async make(
+    device: GpuDevice,
+    planner: Planner,
+    { layout, fingerprint }: Pick<Planned, "layout" | "fingerprint">,
+  ): Promise<Resources> {
     const constants = await makeLayoutBuffers(device, layout, (role) => role === "constant" || role === "loading");
     return new Resources(device, planner, layout, constants, fingerprint);
   }

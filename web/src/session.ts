@@ -37,6 +37,10 @@ export class LoadedSession implements Session {
     }));
   }
 
+  get dispatches(): number {
+    return this.executor.dispatchCount;
+  }
+
   async run(inputs: Inputs, options?: RunOptions): Promise<Record<string, Tensor>> {
     const signal = signalOf(options);
     return this.enqueue("a call", () => this.call(inputs, this.wantedOutputs(options?.outputs), signal), signal);

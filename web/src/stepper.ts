@@ -9,13 +9,14 @@ import type { Address, Planner } from "./planner.js";
 const noDims: number[] = [];
 
 export class Stepper {
-  private readonly session: number;
   /** Address of the inputs that the last call accepted. */
   private taken: Address = 0;
 
-  constructor(readonly planner: Planner) {
-    this.session = planner.call((e) => e.nibble_session_new());
-  }
+  constructor(
+    readonly planner: Planner,
+    /** Its number. */
+    readonly session = planner.call((e) => e.nibble_session_new()),
+  ) {}
 
   /** The stepper cannot be used after this. */
   free(): void {

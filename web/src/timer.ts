@@ -21,9 +21,9 @@ export class Timer {
 
   constructor(device: GPUDevice, dispatches: number) {
     for (let i = 0; i < dispatches * 2; i += QUERIES) {
-      this.sets.push(device.createQuerySet({ type: "timestamp", count: QUERIES }));
+      this.sets.push(device.createQuerySet({ type: "timestamp", count: Math.min(dispatches * 2 - i, QUERIES) }));
     }
-    const make = (usage: number): GPUBuffer => device.createBuffer({ size: this.sets.length * QUERIES * 8, usage });
+    const make = (usage: number): GPUBuffer => device.createBuffer({ size: dispatches * 16, usage });
     this.buffers = [make(QUERY_RESOLVE | COPY_SRC), make(MAP_READ | COPY_DST)];
   }
 
@@ -41,7 +41,7 @@ export class Timer {
   /** After the passes. */
   encode(encoder: GPUCommandEncoder): void {
     const [resolved, readback] = this.buffers;
-    this.sets.forEach((set, i) => encoder.resolveQuerySet(set, 0, QUERIES, resolved, i * QUERIES * 8));
+    this.sets.forEach((set, i) => encoder.resolveQuerySet(set, 0, set.count, resolved, i * QUERIES * 8));
     encoder.copyBufferToBuffer(resolved, 0, readback, 0, readback.size);
   }
 
@@ -50,6 +50,7 @@ export class Timer {
     const readback = this.buffers[1];
     await readback.mapAsync(MAP_READ);
     const stamps = [...new BigUint64Array(readback.getMappedRange()).subarray(0, dispatches * 2)];
+    readback.unmap();
     const first = stamps.reduce((a, b) => (b < a ? b : a));
     const at = (i: number): number => Number(stamps[i]! - first) / 1e3;
     return Array.from({ length: dispatches }, (_, i) => ({

@@ -79,8 +79,8 @@ export interface Device {
   /** The WebGPU device itself. */
   readonly handle: GPUDevice;
   /**
-   * While it is a list, loads and calls on the device add to it what they do; see chromeTrace(). Refused where the
-   * device has no feature `timestamp-query`.
+   * While it is a list, loads and calls on the device add to it what they do; see chromeTrace(). What the GPU does is
+   * told where the device has the feature `timestamp-query`.
    */
   trace: TraceEvent[] | undefined;
   /** Resolves when the device is lost. Every later call on it fails with this error. */
@@ -110,8 +110,16 @@ export interface Model {
   readonly outputs: readonly ValueInfo[];
   /** What the program's constant methods return: one value, or a list of several. */
   readonly constants: Readonly<Record<string, ConstantValue>>;
+  /** What there is to say about the load, such as that a tuning is of another device. */
+  readonly notes: readonly string[];
   /** Size of the planner's memory, which weights never enter. */
   readonly heapBytes: number;
+  /** On the GPU: what all sessions share, and what each has. */
+  readonly modelBytes: number;
+  readonly sessionBytes: number;
+  /** When its load began and ended, in milliseconds since 1970. */
+  readonly loadStartMs: number;
+  readonly loadEndMs: number;
   /** What the model's own session keeps from call to call. */
   readonly states: readonly State[];
   /** The session that `run()` uses. */
@@ -143,6 +151,8 @@ export interface Session {
   readonly model: Model;
   /** What the session keeps from call to call, as the last call that succeeded left it. */
   readonly states: readonly State[];
+  /** How many dispatches the last call took. */
+  readonly dispatches: number;
   /**
    * Runs the program. Calls run one after the other, in the order in which they were made. Do not change the arrays
    * until the call is finished.
@@ -207,18 +217,55 @@ export interface Names {
   outputs?: readonly string[];
 }
 
-/** Which kernel variants are best on a device. */
-export interface Tuning {
-  choices: readonly TuningChoice[];
+/** Which kernel variants are best: on every device, or on those that a file has tunings of. */
+export type Tuning = { choices: readonly TuningChoice[] } | TuningFile;
+
+/** What tune() and `nibble tune` write. Those of other devices, and of other versions of Nibble, are ignored. */
+export interface TuningFile {
+  tunings: readonly DeviceTuning[];
 }
 
-/** The variant that a choice selects for a range of rows and of widths. A missing range means all sizes. */
+export interface DeviceTuning {
+  device: string;
+  driver: string;
+  /** "web" for this package. */
+  engine: string;
+  /** The version of Nibble. */
+  nibble: string;
+  choices: readonly (TuningChoice & TuningTimes)[];
+  milliseconds: number;
+  /** What there was to measure, and how much of it was. */
+  cases: number;
+  measured: number;
+  /** A load that shall tune takes one that was stopped for none. */
+  ended: "complete" | "out of time" | "stopped";
+  /** Sentences: what cannot be measured, and variants whose results differ. */
+  refused: readonly string[];
+}
+
+/** Of sizes that were measured. */
+export interface TuningTimes {
+  /** The variant that is taken without a tuning. */
+  before?: string;
+  ops?: readonly string[];
+  /** Microseconds, by variant. */
+  times?: Readonly<Record<string, number>>;
+}
+
+/** Where tunings are kept, by program. What is kept is JSON. */
+export interface TuningStore {
+  get(key: string): string | undefined | Promise<string | undefined>;
+  put(key: string, tuning: string): void | Promise<void>;
+}
+
+/** The variant that a choice selects for a range of rows, widths and depths. A missing range means all sizes. */
 export interface TuningChoice {
   choice: string;
   variant: string;
   /** The smallest and the largest size. */
   rows?: readonly [number, number];
   width?: readonly [number, number];
+  depth?: readonly [number, number];
   /** What else the choice depends on, as a tuner writes it; whatever it is if this is missing. */
   traits?: number;
 }
@@ -239,6 +286,15 @@ export interface LoadOptions extends Names, Options {
    * does not identify versions of a file. Weights from the cache are always checked.
    */
   verify?: boolean;
+  /** Where `tune` keeps what it measured, if not in that cache. */
+  tunings?: TuningStore;
+  /** Called while `tune` measures, with how many cases are done and how many there are. */
+  onTuning?: (done: number, cases: number) => void;
   /** The planner, if not the file nibble.wasm beside this one. */
   wasm?: WasmSource;
+  /** What a tuner needs, if not tune.wasm there. It is loaded when a tuner is first used. */
+  tuneWasm?: WasmSource;
 }
+
+/** Those of `load()`, as far as they matter. Aborting the signal ends the measuring: what was measured until then is given. */
+export type TuneOptions = Omit<LoadOptions, keyof Names | "onProgress" | "tune" | "tunings" | "verify">;

@@ -1,11 +1,13 @@
 """Runs the cases with every variant, compares the results with NumPy's, and makes the report of it."""
 
+import contextlib
+import os
 import re
 import statistics
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +16,6 @@ from .. import Device, NibbleError, __version__, load, tune
 from .cases import Case
 
 CALLS = 5
-# Choices of its own, so that no kept tuning counts.
-_UNTUNED = {"choices": []}
 
 
 def error_of(made: np.ndarray, wanted: np.ndarray) -> float:
@@ -50,24 +50,31 @@ class Check:
         return [row for row in self.rows if not row["right"]]
 
     def run(self, cases: Iterable[Case], on_row: Callable[[dict], None] = lambda row: None) -> None:
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder, _nothing_kept():
             for case in cases:
                 path = Path(folder) / "program.pte"
                 path.write_bytes(case.program.pte())
-                for choice, variant, microseconds in [("", "", None), *self._variants(case, path)]:
-                    self.rows.append(self._row(case, path, choice, variant, microseconds))
-                    on_row(self.rows[-1])
+                for row in self._rows(case, path):
+                    self.rows.append(row)
+                    on_row(row)
         self.is_complete = True
+
+    def _rows(self, case: Case, path: Path) -> Iterator[dict]:
+        yield self._row(case, path, "", "", None)
+        try:
+            variants = self._variants(case, path)
+        except NibbleError as error:
+            message = f"its variants cannot be measured: {_without(path, str(error))}"
+            yield _new_row(case, "", "", None) | {"message": message}
+            return
+        for choice, variant, microseconds in variants:
+            yield self._row(case, path, choice, variant, microseconds)
 
     def _variants(self, case: Case, path: Path) -> list[tuple[str, str, float | None]]:
         """All that are right here, with microseconds; and those that the tuner refused."""
-        try:
-            output = path.with_suffix(".json")
-            output.unlink(missing_ok=True)
-            (tuning,) = tune(path, self.device, output=output, tune_ms=self._time_ms)["tunings"]
-        except NibbleError as error:
-            self._note(case, path, str(error))
-            return []
+        output = path.with_suffix(".json")
+        output.unlink(missing_ok=True)
+        (tuning,) = tune(path, self.device, output=output, tune_ms=self._time_ms)["tunings"]
         found: dict[tuple[str, str], float | None] = {}
         for row in tuning["choices"]:
             # The last is that of the largest sizes, if there are several: the case's own.
@@ -76,7 +83,7 @@ class Check:
             self._note(case, path, sentence)
             if named := re.search(r": (\w+)=(\w+): ", sentence):
                 found[named[1], named[2]] = None
-        if tuning["measured"] < tuning["cases"] and not tuning["refused"]:
+        if tuning["ended"] != "complete":
             self._note(case, path, "some variants were left out for want of time; --time-ms gives more")
         return [(*names, us) for names, us in found.items()]
 
@@ -84,13 +91,12 @@ class Check:
         self.notes.append(f"{case.name}: {_without(path, sentence)}")
 
     def _row(self, case: Case, path: Path, choice: str, variant: str, kernel_us: float | None) -> dict:
-        row = {"case": case.name, "choice": choice, "variant": variant, "right": False, "error": None}
-        row |= {"kernel_us": kernel_us, "call_us": None}
+        row = _new_row(case, choice, variant, kernel_us)
         try:
             forced = {choice: variant} if choice else {}
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                model = load(path, self.device, variants=forced, tuning=_UNTUNED)
+                model = load(path, self.device, variants=forced)
             with model:
                 self._compare(model, case, row)
         except NibbleError as error:
@@ -129,6 +135,24 @@ class Check:
             "rows": self.rows,
             "notes": self.notes,
         }
+
+
+def _new_row(case: Case, choice: str, variant: str, kernel_us: float | None) -> dict:
+    row = {"case": case.name, "choice": choice, "variant": variant, "right": False, "error": None}
+    return row | {"kernel_us": kernel_us, "call_us": None}
+
+
+@contextlib.contextmanager
+def _nothing_kept() -> Iterator[None]:
+    """Loads use no tuning that is kept, and keep none."""
+    before = os.environ.get("NIBBLE_TUNE")
+    os.environ["NIBBLE_TUNE"] = "0"
+    try:
+        yield
+    finally:
+        del os.environ["NIBBLE_TUNE"]
+        if before is not None:
+            os.environ["NIBBLE_TUNE"] = before
 
 
 def _without(path: Path, sentence: str) -> str:

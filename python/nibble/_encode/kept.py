@@ -5,7 +5,6 @@ It is written completely or not at all, and checked when it is used: a damaged o
 """
 
 import contextlib
-import fcntl
 import hashlib
 import importlib.metadata
 import json
@@ -15,9 +14,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
+from .._cache import alone, cache_folder, not_written
 from .._native import NibbleError, lib
 from .models import KNOWN
 
@@ -25,14 +24,6 @@ PROGRAM, TOKENIZER, FACTS = "model.pte", "tokenizer.json", "encoder.json"
 # Modules that decide what a program is, beside its own.
 _SOURCES = ("program", "make", "models", "../_export", "../_quantize")
 _NEEDED = ("torch", "executorch", "torchao", "safetensors")
-
-
-def cache_folder() -> Path:
-    """$NIBBLE_CACHE, or the user's cache folder for Nibble."""
-    if own := os.environ.get("NIBBLE_CACHE"):
-        return Path(own).absolute()
-    general = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    return (general if general.is_absolute() else Path.home() / ".cache") / "nibble"
 
 
 def folder_of(name: str, precision: str, normalize: bool = True) -> Path:
@@ -43,15 +34,12 @@ def folder_of(name: str, precision: str, normalize: bool = True) -> Path:
     if _is_whole(folder):
         return folder
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(folder.with_suffix(".lock")):
+        with alone(folder):
             # Another process may have made it meanwhile.
             if not _is_whole(folder):
                 _make(name, precision, result, folder)
     except OSError as error:
-        raise NibbleError(
-            f"'{folder.parent}' cannot be written: {error.strerror}; $NIBBLE_CACHE names another folder", "io"
-        ) from None
+        raise not_written(folder, error) from None
     return folder
 
 
@@ -87,18 +75,6 @@ def _is_whole(folder: Path) -> bool:
         return all(_digest(folder / file) == digests[file] for file in (PROGRAM, TOKENIZER))
     except (OSError, ValueError, KeyError, TypeError, NibbleError):
         return False
-
-
-@contextlib.contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    """Two processes that want the same do not both make it; the lock goes with the process."""
-    with lock.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print("nibble: waiting for another process, which makes the same program", file=sys.stderr)
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _make(name: str, precision: str, result: str, folder: Path) -> None:

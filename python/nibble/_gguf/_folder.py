@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from .._cache import cache_folder
 from .._files import check_writable
 from .._native import NibbleError, lib
 
@@ -21,6 +22,12 @@ def places(out: str | os.PathLike) -> tuple[Path, str]:
     """The folder, and the program's name in it."""
     out = Path(out)
     return (out.parent, out.name) if out.suffix == ".pte" else (out, PROGRAM)
+
+
+def kept(made_from: dict[str, Any]) -> tuple[Path, str]:
+    """The same in the cache: by what the program is made from, whatever the file is called."""
+    key = hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:16]
+    return cache_folder() / "gguf" / key, PROGRAM
 
 
 def check_alone(folder: Path, program: str) -> None:

@@ -1,11 +1,13 @@
 """From a GGUF file to a program."""
 
+import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .._cache import alone
 from .._native import NibbleError
 from .._quiet import quiet
 from . import _folder
@@ -28,7 +30,7 @@ class Imported:
 
 def import_gguf(
     path: str | os.PathLike,
-    out: str | os.PathLike,
+    out: str | os.PathLike | None = None,
     *,
     context_length: int | None = None,
     chunk: int = 128,
@@ -38,7 +40,8 @@ def import_gguf(
     """Makes a program of a GGUF file of the architectures llama and qwen2.
 
     out: a folder, which is made; or the program's file (.pte). tokenizer.json and generation.json come to lie beside
-        it. If they are there already, from the same file, options and versions, nothing is done.
+        it. If they are there already, from the same content, options and versions, nothing is done. By default a folder
+        in $NIBBLE_CACHE (~/.cache/nibble), whose name is a hash of these.
     context_length: how many tokens the caches hold; by default what the model was made for, but at most 2048.
     chunk: the most tokens of one call.
     full_logits: the program gives the logits of all tokens of a call, not of the last: to measure, not to generate.
@@ -77,31 +80,50 @@ def import_gguf(
             "invalid_argument",
         )
     chunk = min(chunk, context)
-    folder, program = _folder.places(out)
-    _folder.check_alone(folder, program)
-    if not (folder / _folder.FACTS).exists():
-        # What cannot be written is told before the file is read as a whole, which may take long.
-        with _folder.made(folder, program):
-            pass
-    source = {"file": file.path.name, "sha256": file.sha256(), "types": file.types()}
+    if out is not None:
+        folder, program = _folder.places(out)
+        _folder.check_alone(folder, program)
+        if not (folder / _folder.FACTS).exists():
+            # What cannot be written is told before the file is read as a whole, which may take long.
+            with _folder.made(folder, program):
+                pass
     options = {"context_length": context, "chunk": chunk, "full_logits": full_logits}
-    made_from = {"format": _folder.FORMAT, "source": source, "options": options, "program": program}
+    source = {"sha256": file.sha256(), "types": file.types()}
+    made_from = {"format": _folder.FORMAT, "source": source, "options": options}
     try:
         made_from["versions"] = _folder.versions()
     except ImportError as error:
         raise _missing(error) from None
-    if facts := _folder.found(folder, made_from):
-        return Imported(folder, folder / program, folder / _folder.TOKENIZER, facts, True)
+    if out is None:
+        folder, program = _folder.kept(made_from)
+    made_from["program"] = program
+    facts = _folder.found(folder, made_from)
+    was_there = facts is not None
+    if not was_there:
+        with alone(folder) if out is None else contextlib.nullcontext():
+            # Another process may have made it meanwhile.
+            facts = _folder.found(folder, made_from)
+            was_there = facts is not None
+            if not was_there:
+                facts = _write(file, shape, read_text(file), folder, made_from, tell)
+                tell("done", 1.0)
+    return Imported(folder, folder / program, folder / _folder.TOKENIZER, facts, was_there)
 
-    with _folder.made(folder, program):
-        text = read_text(file)
+
+def _write(
+    file, shape, text, folder: Path, made_from: dict[str, Any], tell: Callable[[str, float], None]
+) -> dict[str, Any]:
+    """Makes all files; gives what generation.json holds."""
+    options = made_from["options"]
+    with _folder.made(folder, made_from["program"]):
         exported, quantization = _make(file, shape, text, options, tell)
         facts = {
             **made_from,
+            "file": file.path.name,
             "name": file.get("general.name", str, file.path.stem),
             "architecture": shape.architecture,
-            "context_length": context,
-            "chunk": chunk,
+            "context_length": options["context_length"],
+            "chunk": options["chunk"],
             "vocabulary": shape.vocabulary,
             "bos_id": text.bos_id,
             "eos_id": text.eos_id,
@@ -112,9 +134,7 @@ def import_gguf(
             "nibble": made_from["versions"]["nibble"],
         }
         tell("writing", 0.97)
-        facts = _folder.write(folder, facts, text.json, exported.save)
-    tell("done", 1.0)
-    return Imported(folder, folder / program, folder / _folder.TOKENIZER, facts, False)
+        return _folder.write(folder, facts, text.json, exported.save)
 
 
 def _make(file, shape, text, options: dict[str, Any], tell: Callable[[str, float], None]):
@@ -142,10 +162,15 @@ def _make(file, shape, text, options: dict[str, Any], tell: Callable[[str, float
 
     model = Model(shape, options["context_length"], tables, layers, norm, head)
     model.full_logits = options["full_logits"]
-    tell("exporting (this takes a minute or two)", 0.2)
     length = torch.export.Dim("length", min=1, max=options["chunk"])
     example = torch.zeros(1, 2, dtype=torch.int64), torch.zeros(1, dtype=torch.int64)
-    exported = export(model, example, ({1: length}, None), constant_methods=_constants(shape, text, options))
+    exported = export(
+        model,
+        example,
+        ({1: length}, None),
+        constant_methods=_constants(shape, text, options),
+        progress=lambda what, share: tell(what, 0.2 + 0.77 * share),
+    )
     if exported.not_delegated:
         raise NibbleError(f"the exporter left these out: {'; '.join(exported.not_delegated)}", "unsupported")
     return exported, weights.done

@@ -30,6 +30,7 @@ namespace nibble::gpu {
   X(BindGroupLayoutRelease)               \
   X(BindGroupRelease)                     \
   X(BufferGetConstMappedRange)            \
+  X(BufferGetMappedRange)                 \
   X(BufferMapAsync)                       \
   X(BufferRelease)                        \
   X(BufferUnmap)                          \
@@ -120,7 +121,10 @@ class Engine {
   /// the thread that made them.
   virtual bool has_scopes_per_thread() const = 0;
 
-  virtual WGPUShaderModule make_module(WGPUDevice device, const WGPUShaderModuleDescriptor& descriptor) = 0;
+  /// Whether it can leave out the bounds checks of single modules.
+  virtual bool has_unchecked_modules() const { return false; }
+  virtual WGPUShaderModule make_module(WGPUDevice device, const WGPUShaderModuleDescriptor& descriptor,
+                                       bool unchecked) = 0;
   /// Compiles a kernel while others use the device. An error is in `why`, or comes as others do.
   virtual WGPUComputePipeline make_pipeline(WGPUDevice device, const WGPUComputePipelineDescriptor& descriptor,
                                             std::string& why) = 0;

@@ -135,8 +135,8 @@ Result<std::unique_ptr<Engine>> load_dawn(Loader& one) {
   }
   if (one.dawn.empty()) {
     return fail(ErrorCode::gpu,
-                "Dawn is not here: install the Python package wgpudawn beside Nibble (`pip install nibble[dawn]`), or "
-                "name a library of Dawn in ${}",
+                "Dawn is not here: install the Python package wgpudawn beside Nibble "
+                "(`pip install 'nibble-runtime[dawn]'`), or name a library of Dawn in ${}",
                 kDawnVariable);
   }
   const FindFunction find = [](void* names, const char* name) -> void* {

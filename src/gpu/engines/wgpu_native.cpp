@@ -62,9 +62,12 @@ class WgpuNative final : public Engine {
     return static_cast<WGPUFeatureName>(WGPUNativeFeature_MappablePrimaryBuffers);
   }
 
-  WGPUShaderModule make_module(WGPUDevice device, const WGPUShaderModuleDescriptor& descriptor) override {
-    // All loops of Nibble's kernels end, so wgpu need not guard against endless ones. Bounds checks stay on.
-    return extras_.DeviceCreateShaderModuleTrusted(device, &descriptor, WGPUShaderRuntimeChecks_BoundsChecks);
+  bool has_unchecked_modules() const override { return true; }
+  WGPUShaderModule make_module(WGPUDevice device, const WGPUShaderModuleDescriptor& descriptor,
+                               bool unchecked) override {
+    // All loops of Nibble's kernels end, so wgpu need not guard against endless ones.
+    const auto checks = unchecked ? WGPUShaderRuntimeChecks_None : WGPUShaderRuntimeChecks_BoundsChecks;
+    return extras_.DeviceCreateShaderModuleTrusted(device, &descriptor, checks);
   }
 
   bool has_scopes_per_thread() const override { return false; }

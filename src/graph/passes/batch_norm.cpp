@@ -71,7 +71,6 @@ void batch_norm(Graph& graph, const PassContext& context) {
                                                   std::string(norm.name())));
       return out;
     };
-    const auto set = [&](Node& to, std::string_view arg, ValueId v) { to.args[*to.signature->find(arg)] = v; };
     ValueId bias = node["bias"];
     const TensorValue row{.shape = Shape{graph.tensor(norm["input"])->shape[1]}};
     if (rewriter.is_null(bias)) {
@@ -79,18 +78,18 @@ void batch_norm(Graph& graph, const PassContext& context) {
       rewriter.insert_after(*found,
                             rewriter.make("aten.zeros_like.default", {{"self", norm["running_var"]}, {"out", bias}}));
     }
-    set(node, "bias", fold(bias, row, false));
+    node.set("bias", fold(bias, row, false));
     ValueId scaled = fold(weight, TensorValue(*graph.tensor(weight)), true);
     if (arrange) {
       Node filter = rewriter.node(*arrange);
       const TensorValue arranged = *graph.tensor(filter["out"]);
-      set(filter, "weight", std::exchange(scaled, rewriter.add(arranged)));
-      set(filter, "out", scaled);
+      filter.set("weight", std::exchange(scaled, rewriter.add(arranged)));
+      filter.set("out", scaled);
       rewriter.insert_after(*found, std::move(filter));
       if (rewriter.uses(node["weight"]) == 1) rewriter.remove(*arrange);
     }
-    set(node, "weight", scaled);
-    set(node, "out", std::get_if<ValueList>(&graph.values[norm["out"]])->items.front());
+    node.set("weight", scaled);
+    node.set("out", std::get_if<ValueList>(&graph.values[norm["out"]])->items.front());
     node.origin = name;
     rewriter.insert_after(*found, std::move(node));
     rewriter.remove(*found);

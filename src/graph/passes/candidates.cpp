@@ -1,7 +1,7 @@
 // Appends what finds the tokens with the largest logits, so that not all of them must be read back.
 #include <algorithm>
 
-#include "graph/passes/passes.hpp"
+#include "graph/passes/rewrite.hpp"
 
 namespace nibble {
 namespace {
@@ -27,20 +27,16 @@ Status add_candidates(Graph& graph, const PassContext& context, std::uint64_t co
   const auto self = *logits;
   graph.candidates_of = static_cast<std::size_t>(logits - graph.outputs.begin());
   const auto found = std::min<std::int64_t>(static_cast<std::int64_t>(count), graph.tensor(self)->shape.dims().back());
-  const auto add = [&](Value value) {
-    graph.values.push_back(std::move(value));
-    return static_cast<ValueId>(graph.values.size() - 1);
-  };
+  Rewriter rewriter(graph, context);
   ValueList outs;
   for (const auto& [dtype, size] : {std::pair(DType::f32, found), {DType::i32, found}, {DType::f32, std::int64_t{1}}}) {
-    outs.items.push_back(add(TensorValue{.dtype = dtype, .staging = dtype, .shape = {size}}));
+    outs.items.push_back(rewriter.add(TensorValue{.dtype = dtype, .staging = dtype, .shape = {size}}));
     graph.outputs.push_back(outs.items.back());
   }
   graph.added_outputs = outs.items.size();
-  constexpr std::string_view kOp = "nibble.top_candidates";
-  const auto number = add(static_cast<std::int64_t>(count));
-  graph.nodes.push_back(
-      {.op = std::string(kOp), .args = {self, number, add(std::move(outs))}, .signature = context.signature(kOp)});
+  const auto number = rewriter.add(static_cast<std::int64_t>(count));
+  const auto out = rewriter.add(std::move(outs));
+  graph.nodes.push_back(rewriter.make("nibble.top_candidates", {{"self", self}, {"count", number}, {"out", out}}));
   return {};
 }
 

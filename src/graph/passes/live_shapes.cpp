@@ -57,8 +57,9 @@ LiveShapes::Sizes LiveShapes::result_of(const Node& node, const TensorValue& out
   Sizes sizes = unknown(out.shape.rank());
   // A product with a constant keeps all sizes but the last.
   const auto weight = node.signature->find(Role::table);
-  if (node.signature->joins == Joins::steps && weight && is_known(node.args[*weight])) {
-    const Sizes& rows = sizes_[node.args.front()];
+  const auto x = node.signature->find(Role::tensor);
+  if (node.signature->joins == Joins::steps && weight && x && is_known(node.args[*weight])) {
+    const Sizes& rows = sizes_[node.args[*x]];
     if (rows.size() != sizes.size() || sizes.empty()) return sizes;
     std::copy(rows.begin(), rows.end() - 1, sizes.begin());
     sizes.back() = out.shape[out.shape.rank() - 1];

@@ -123,7 +123,7 @@ class Fuser {
     if (is_viewed) {
       const auto view = *rewriter_.producer(a);
       Node last = rewriter_.node(view);
-      last.args.back() = out;
+      last.set("out", out);
       rewriter_.replace(view, std::move(last));
     }
     rewriter_.replace(

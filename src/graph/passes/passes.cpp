@@ -35,8 +35,11 @@ Status run_passes(Graph& graph, const PassContext& context, std::span<const std:
       return fail(ErrorCode::invalid_argument, "there is no pass '{}'; the passes are {}", name, joined(names));
     }
   }
+  StopCheck stop(context.is_stop_wanted);
   for (const auto& pass : kPasses) {
-    if (std::ranges::find(without, pass.name) == without.end()) pass.run(graph, context);
+    if (std::ranges::find(without, pass.name) != without.end()) continue;
+    TRY(stop.after(graph.nodes.size()));
+    pass.run(graph, context);
   }
   return {};
 }

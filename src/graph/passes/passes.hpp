@@ -5,6 +5,7 @@
 
 #include "graph/graph.hpp"
 #include "graph/note.hpp"
+#include "graph/stop.hpp"
 
 namespace nibble {
 
@@ -14,6 +15,8 @@ struct PassContext {
   FindSignature signature;
   /// The largest size of a joined constant.
   std::uint64_t max_constant_bytes = 0;
+  /// Asked between passes over large graphs.
+  IsStopWanted is_stop_wanted = nullptr;
 };
 
 struct Pass {
@@ -25,7 +28,7 @@ struct Pass {
 /// In the order they run.
 std::span<const Pass> passes();
 
-/// All passes but those named in `without`; an unknown name is an error.
+/// All passes but those named in `without`; an unknown name is an error, and so is it to be stopped.
 Status run_passes(Graph& graph, const PassContext& context, std::span<const std::string> without);
 
 /// Replaces `et_vk.prepack` by its constant, so that its bytes are uploaded once. What a later op writes there stays

@@ -55,34 +55,40 @@ struct Attention {
 };
 
 // On a CPU adapter a barrier is a context switch of every lane, and workgroup memory is just memory: threads work
-// alone.
+// alone. A tile's columns are the keys at a time.
 constexpr Variant kAttentionVariants[] = {
-    Variant("row", {.max_rows = 1}, {Adapters::cpu}, {1, 1, 8}, &wgsl::attention_row,
+    Variant("row", {.max_rows = 1}, {Adapters::cpu}, {1, 8, 8}, &wgsl::attention_row,
             "one row is all that shares a key head: three idle ones of four would cost"),
-    Variant("rows", {}, {Adapters::cpu}, {4, 1, 8}, &wgsl::attention_rows,
+    Variant("rows", {}, {Adapters::cpu}, {4, 8, 8}, &wgsl::attention_rows,
             "a thread loads a key once for four rows, with no barrier"),
-    Variant("subgroup_tile", {.subgroups = true}, {}, {8, 1, 64}, &wgsl::attention_tile, "as tile, a barrier fewer"),
-    Variant("tile", {}, {}, {8, 1, 64}, &wgsl::attention_tile, "a workgroup reads a key once for eight rows"),
+    Variant("subgroup_wide_tile", {.subgroups = true}, {.min_rows = 24}, {32, 32, 128}, &wgsl::attention_tile,
+            "as wide_tile, but lanes pass each other scores by shuffles"),
+    Variant("wide_tile", {}, {.min_rows = 24}, {32, 32, 128}, &wgsl::attention_tile, "a key is read once for 32 rows"),
+    Variant("subgroup_tile", {.subgroups = true}, {}, {8, 64, 64}, &wgsl::attention_tile, "as tile, with shuffles"),
+    Variant("tile", {}, {}, {8, 64, 64}, &wgsl::attention_tile, "a workgroup reads a key once for eight rows"),
 };
+static_assert(std::ranges::all_of(kAttentionVariants, [](const Variant& v) {
+  const auto [rows, keys, threads] = v.tile;  // attention_tile has room for these
+  return keys == 8 || (rows * keys == 8 * threads && rows % 8 == 0 && rows <= 32 && keys <= 64 && threads <= 128);
+}));
 
-/// How a variant shares out the keys. Parts are few on a CPU adapter, for merging them is not free.
+/// How variants share out the keys. Parts are few on a CPU adapter, for merging them is not free.
 struct Split {
   std::uint32_t units;      ///< tiles and parts that fill the device: where there are fewer tiles, keys are split
-  std::uint32_t step;       ///< keys at a time
   std::uint32_t part_keys;  ///< with fewer keys a part is not worth its merge
   bool sums_in_result;      ///< the result holds sums on the way, so it must be float32
   std::uint32_t rounds;     ///< of a thread's loops for each step, beside those for each vec4 of a key and of a value
 
   /// Keys that one part may have. The values are met before and after the steps too, for each of four rows.
-  std::uint32_t max_part_keys(const DeviceProfile& profile, std::uint64_t quads, std::uint64_t value_quads) const {
-    if (profile.kind != AdapterKind::cpu) return std::numeric_limits<std::uint32_t>::max();
-    const auto each = rounds + (sums_in_result ? 1 : 3) * quads + value_quads;
-    return narrow((DeviceProfile::kMaxRounds - 5 * value_quads) / each) * step;
+  std::uint32_t max_part_keys(const Lowering& op, std::uint32_t step, std::uint64_t quads, std::uint64_t values) const {
+    if (op.profile().kind != AdapterKind::cpu) return std::numeric_limits<std::uint32_t>::max();
+    const auto each = rounds + (sums_in_result ? 1 : 3) * quads + values;
+    return narrow((DeviceProfile::kMaxRounds - 5 * values) / each) * step;
   }
 };
-constexpr std::array<Split, std::size(kAttentionVariants)> kSplits{
-    {{128, 8, 16, true, 2}, {128, 8, 16, true, 2}, {512, 64, 64, false, 700}, {512, 64, 64, false, 700}}};
-constexpr std::uint32_t kColumnQuads = 64;  // of a tile
+constexpr Split kByThreads{128, 16, true, 2};
+constexpr Split kByTiles{512, 64, false, 300};
+constexpr Split kByWideTiles{128, 64, false, 300};
 
 constexpr std::uint32_t kDirect = 1;  // keys are not split, and rows can be written by themselves
 
@@ -118,7 +124,8 @@ Status run_rows(Lowering& op, Attention& a, const Variant& variant, const Buffer
                           {"mask", a.mask ? wgsl::with_mask : wgsl::no_mask}}};
   if (variant.shader == &wgsl::attention_tile) {
     kernel.threads *= std::uint64_t{variant.tile.threads} * p.columns;
-    kernel.slots.push_back({"largest", variant.right.subgroups ? wgsl::largest_by_subgroups : wgsl::largest_in_memory});
+    kernel.overrides = {{"ROWS", 1.0 * variant.tile.rows}, {"KEYS", 1.0 * variant.tile.columns}};
+    kernel.slots.push_back({"softmax", variant.right.subgroups ? wgsl::softmax_by_subgroups : wgsl::softmax_in_memory});
   }
   if (a.mask) kernel.bind.push_back(op.read("mask", *a.mask));
   return op.dispatch(kernel);
@@ -137,13 +144,13 @@ Status run_merge(Lowering& op, const Attention& a, const Scratch& parts) {
 }
 
 /// Cuts the keys of this call into parts, as few as fill the device and are short enough.
-void split_keys(wgsl::AttentionParams& p, const Split& split, std::uint32_t tile, std::uint32_t max_part_keys) {
-  p.tiles = narrow((Size(p.rows) * p.group).div_up(tile).unchecked());
+void split_keys(wgsl::AttentionParams& p, const Split& split, const Tile& tile, std::uint32_t max_part_keys) {
+  p.tiles = narrow((Size(p.rows) * p.group).div_up(tile.rows).unchecked());
   const std::uint64_t tiles = std::max<std::uint64_t>(1, std::uint64_t{p.batch} * p.key_heads * p.tiles * p.columns);
   const auto most = std::max<std::uint64_t>(1, p.keys / split.part_keys);
   const auto parts =
       std::max(std::clamp<std::uint64_t>(split.units / tiles, 1, most), Size(p.keys).div_up(max_part_keys).unchecked());
-  p.part_keys = narrow(Size(p.keys).div_up(parts).align_up(split.step).unchecked());
+  p.part_keys = narrow(Size(p.keys).div_up(parts).align_up(tile.columns).unchecked());
   p.parts = std::max(1U, narrow(Size(p.keys).div_up(std::max(1U, p.part_keys)).unchecked()));
 }
 
@@ -164,8 +171,6 @@ Status check_heads(const Lowering& op, Attention& a, std::int64_t heads, std::in
   p.quads = (p.size + 3) / 4;
   p.value_size = narrow(value_size);
   p.value_quads = (p.value_size + 3) / 4;
-  p.lanes_per_row = std::bit_ceil(std::min(p.value_quads, kColumnQuads));
-  p.columns = std::max(1U, (p.value_quads + kColumnQuads - 1) / kColumnQuads);
   return {};
 }
 
@@ -207,11 +212,15 @@ Status attend(Lowering& op, Attention& a, std::optional<Number> scale) {
   Extent rows = op.extent(std::uint64_t{std::max(1U, p.rows)} * p.group, std::max<std::uint64_t>(1, most_rows),
                           {&a.query, &a.key, &a.value, a.mask ? a.mask : &a.query});
   if (op.is_fixed(a.key) && a.axes.heads == kCacheAxes.heads) rows.least = std::min<std::uint64_t>(rows.now, p.group);
-  const Variant& variant = op.choose(kAttentionChoice, {.rows = rows, .width = {p.size}});
-  const Split& split = kSplits[static_cast<std::size_t>(&variant - kAttentionVariants)];
-  const auto max_part_keys = split.max_part_keys(op.profile(), most_size, most_value_quads);
-  split_keys(p, split, variant.tile.rows, max_part_keys);
   const auto most_keys = static_cast<std::uint64_t>(value[a.axes.rows]);
+  const Variant& variant =
+      op.choose(kAttentionChoice, {.rows = rows, .width = {p.size}, .depth = {p.keys, 0, most_keys}});
+  const bool is_tile = variant.shader == &wgsl::attention_tile;
+  const Split& split = !is_tile ? kByThreads : variant.tile.rows == 8 ? kByTiles : kByWideTiles;
+  p.lanes_per_row = std::bit_ceil(std::min(p.value_quads, variant.tile.columns));
+  p.columns = is_tile ? std::max(1U, (p.value_quads + variant.tile.columns - 1) / variant.tile.columns) : 1;
+  const auto max_part_keys = split.max_part_keys(op, variant.tile.columns, most_size, most_value_quads);
+  split_keys(p, split, variant.tile, max_part_keys);
   const auto most_parts = most_keys / split.part_keys;
   // A row that is no whole number of vec4s cannot be stored by itself.
   const bool is_direct = a.is_aligned && (!split.sums_in_result || a.out.dtype == DType::f32);

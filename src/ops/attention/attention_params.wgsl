@@ -19,7 +19,7 @@ struct Params {
   value_size: u32,     // elements per row of values and result
   value_quads: u32,
   lanes_per_row: u32,  // of a tile: the power of two from value_quads up
-  columns: u32,        // pieces of 64 vec4s that a row of values has
+  columns: u32,        // of a tile: pieces of KEYS vec4s that a row of values has
   query_strides: vec4<u32>,   // of batch, head and row, in elements; 0 where a tensor is repeated
   key_strides: vec4<u32>,
   value_strides: vec4<u32>,

@@ -1,41 +1,57 @@
-// Attention for GPUs: a workgroup of 64 lanes has eight query rows that share a key head (its heads first, then the
-// next position) and one part of the keys, 64 keys at a time, with an online softmax. For the scores a lane has a key,
-// for the weighted sum it has a vec4 of the result in as many rows as there are lanes left. Of longer rows than 64 vec4s,
-// queries are loaded a piece at a time, and each piece of the result has a workgroup of its own.
+// Attention for GPUs: a workgroup has ROWS query rows that share a key head (its heads first, then the next position) and
+// one part of the keys, KEYS of them at a time, with an online softmax. For the scores a lane has four rows and two
+// keys; for the weighted sum it has a vec4 of the result in eight rows, and where lanes are left they share the keys. Of
+// longer rows, queries are loaded a piece at a time, and each piece of KEYS vec4s of the result has a workgroup of its own.
+// ROWS * KEYS = 8 * WG.
 // Bindings: query, key, value, result, perhaps mask.
 //! uses: attention_params
-//! slots: largest
+//! slots: softmax
 //
-// On a discrete GPU: every key and value is read from memory once per eight rows, so a decode step with grouped heads
-// reads the cache once: it moves keys * size * 8 bytes per key head and is bound by that; with 64 keys or more per part
-// there are hundreds of workgroups. Keys come by way of workgroup memory, four vec4s of each at a time: four neighbouring
-// lanes read 64 bytes of a key there, so all that is fetched is used; values are read by neighbouring lanes too. A
-// prompt reads the keys from the level-2 cache, 1/8 load per multiply. Bank conflicts are two-way at most: the rows of
-// `staged` are five vec4s apart, and of `scores` neighbouring lanes have neighbouring ones. Two barriers per four vec4s of
-// 64 keys, and four or five per 64 keys; 15.4 KB of workgroup memory, of the 16 that every device has.
+// On a discrete GPU: every key and value is read from memory once per ROWS rows. A decode step with grouped heads has no
+// more than eight, so it reads the cache once and is bound by that; with 64 keys or more per part there are hundreds of
+// workgroups. A prompt has tiles of 32. Keys come by way of workgroup memory, 256 vec4s at a time: neighbouring lanes read
+// 64 bytes or more of a key, so all that is fetched is used; so are values, by neighbouring lanes, and each of them by
+// ROWS / 8 groups of lanes. Scores take six loads from workgroup memory for eight dots, the sum three for 32
+// multiply-adds. Bank conflicts are two-way at most: keys are an odd number of vec4s apart. Two barriers per 256 vec4s of
+// keys, and two per KEYS keys; 15.9 KB of workgroup memory, of the 16 that every device has.
 
-const LANES = 64u;
-const ROWS = 8u;
-const STAGE = 4u;   // vec4s of a key that are staged at once
-const PITCH = 5u;   // from key to key
+override ROWS: u32 = 8u;
+override KEYS: u32 = 64u;
 
-var<workgroup> queries: array<vec4<f32>, 512>;   // [row, quad of a piece]
-var<workgroup> staged: array<vec4<f32>, 320>;    // [key, quad of a stage]
-var<workgroup> scores: array<vec4<f32>, 128>;    // [half of the rows, key]; the weights, later
-var<workgroup> row_largest: array<f32, 8>;
-var<workgroup> row_kept: array<f32, 8>;
+var<workgroup> queries: array<vec4<f32>, 512>;    // [row, quad of a piece]; at the end, sums of other lanes
+var<workgroup> staged: array<vec4<f32>, 320>;     // [key, quad of a stage]; then the weights [four rows, key]
+var<workgroup> row_parts: array<vec4<f32>, 128>;  // of four rows, what runs of lanes know
+var<workgroup> row_kept: array<vec4<f32>, 8>;     // [four rows]
+var<workgroup> row_largest: array<vec4<f32>, 8>;
 
-fn dots(first: u32, j: u32, k: vec4<f32>) -> vec4<f32> {
-  let width = min(LANES, params.quads);
-  let at = first * width + j;
+fn dots(at: u32, width: u32, k: vec4<f32>) -> vec4<f32> {
   return vec4<f32>(dot(queries[at], k), dot(queries[at + width], k), dot(queries[at + 2u * width], k),
                    dot(queries[at + 3u * width], k));
 }
 
-@compute @workgroup_size(64)
+// Four rows, each multiplied by its own number.
+fn scaled(m: mat4x4<f32>, by: vec4<f32>) -> mat4x4<f32> {
+  return mat4x4<f32>(m[0] * by.x, m[1] * by.y, m[2] * by.z, m[3] * by.w);
+}
+
+// The sums of lanes that have the same four rows, `stride` lanes apart: the first of them gets all.
+fn total(own: mat4x4<f32>, lane: u32, stride: u32, slices: u32) -> mat4x4<f32> {
+  workgroupBarrier();
+  queries[lane] = own[0];
+  queries[WG + lane] = own[1];
+  queries[2u * WG + lane] = own[2];
+  queries[3u * WG + lane] = own[3];
+  workgroupBarrier();
+  var all = own;
+  for (var i = lane + stride; i < min(lane + slices * stride, WG); i += stride) {
+    all += mat4x4<f32>(queries[i], queries[WG + i], queries[2u * WG + i], queries[3u * WG + i]);
+  }
+  return all;
+}
+
+@compute @workgroup_size(WG)
 fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
-        me: Lane) {
-  let lane = me.index;
+        @builtin(local_invocation_index) lane: u32) {
   let group = group_index(id, groups);
   let column = group % params.columns;
   let unit = group / params.columns;
@@ -48,187 +64,193 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups) groups: v
   }
   // Rows too many repeat the last one.
   let count = params.rows * params.group;
-  let items0 = min(ROWS * tile + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(count - 1u));
-  let items1 = min(ROWS * tile + vec4<u32>(4u, 5u, 6u, 7u), vec4<u32>(count - 1u));
-  let rows0 = items0 / params.group;
-  let rows1 = items1 / params.group;
-  let heads0 = key_head * params.group + items0 % params.group;
-  let heads1 = key_head * params.group + items1 % params.group;
-  let mask_at0 = batch * params.mask_strides.x + heads0 * params.mask_strides.y + rows0 * params.mask_strides.z;
-  let mask_at1 = batch * params.mask_strides.x + heads1 * params.mask_strides.y + rows1 * params.mask_strides.z;
+  let team = KEYS / 2u;
+  let member = lane % team;
+  let four = lane / team;
+  let items = min(ROWS * tile + 4u * four + vec4<u32>(0u, 1u, 2u, 3u), vec4<u32>(count - 1u));
+  let rows = items / params.group;
+  let heads = key_head * params.group + items % params.group;
+  let mask_at = batch * params.mask_strides.x + heads * params.mask_strides.y + rows * params.mask_strides.z;
   let key_at = batch * params.key_strides.x + key_head * params.key_strides.y;
   let value_at = batch * params.value_strides.x + key_head * params.value_strides.y;
   let begin = part * params.part_keys;
-  var limits0 = vec4<u32>(min(begin + params.part_keys, params.keys));
-  var limits1 = limits0;
+  var end = min(begin + params.part_keys, params.keys);
+  var limits = vec4<u32>(end);
   if (params.causal == 1u) {
-    limits0 = min(limits0, params.first + rows0 + 1u);
-    limits1 = min(limits1, params.first + rows1 + 1u);
+    limits = min(limits, params.first + rows + 1u);
+    end = min(end, params.first + min(ROWS * tile + ROWS - 1u, count - 1u) / params.group + 1u);
   }
-  let end = limits1.w;
 
-  if (lane < ROWS) {
-    row_largest[lane] = LOWEST;
-  }
-  workgroupBarrier();
-
-  // In the weighted sum a lane has quad j of rows own, own + stride, ...
+  // In the weighted sum a lane has quad j of eight rows, and every slices-th key.
   let lanes = params.lanes_per_row;
-  let j = LANES * column + lane % lanes;
-  let own = lane / lanes;
-  let stride = LANES / lanes;
-  var results: array<vec4<f32>, 8>;
-  var sums: array<f32, 8>;
-  for (var c = begin; c < end; c += LANES) {
-    let key = c + lane;
-    var s0 = vec4<f32>(0.0);
-    var s1 = vec4<f32>(0.0);
-    for (var piece = 0u; piece < params.quads; piece += LANES) {
-      let width = min(LANES, params.quads - piece);
+  let slices = KEYS / lanes;
+  let j = KEYS * column + lane % lanes;
+  let slice = lane / lanes % slices;
+  let eight = lane / KEYS;
+  let run = run_of(lane, team);
+  let held = 512u / ROWS;   // vec4s of each query
+  let stage = 256u / KEYS;  // vec4s of each key
+  let pitch = stage + 1u;
+  var near = mat4x4<f32>();
+  var far = mat4x4<f32>();
+  var largest = vec4<f32>(LOWEST);
+  var sum = vec4<f32>();
+  for (var c = begin; c < end; c += KEYS) {
+    var s0 = vec4<f32>();
+    var s1 = vec4<f32>();
+    for (var piece = 0u; piece < params.quads; piece += held) {
+      let width = min(held, params.quads - piece);
       // A piece that is all of the rows stays.
-      if (c == begin || params.quads > LANES) {
+      if (c == begin || params.quads > held) {
         workgroupBarrier();
-        for (var i = lane; i < ROWS * width; i += LANES) {
-          let r = i / width;
-          let item = min(ROWS * tile + r, count - 1u);
+        for (var i = lane; i < ROWS * width; i += WG) {
+          let item = min(ROWS * tile + i / width, count - 1u);
           let row = item / params.group;
           let head = key_head * params.group + item - row * params.group;
           let at = batch * params.query_strides.x + head * params.query_strides.y + row * params.query_strides.z;
-          let quad = i - r * width;
-          queries[r * min(LANES, params.quads) + quad] = query4(at, piece + quad) * params.scale;
+          queries[i] = query4(at, piece + i % width) * params.scale;
         }
-        workgroupBarrier();
       }
-      for (var stage = 0u; stage < width; stage += STAGE) {
-        let quads = min(STAGE, width - stage);
+      for (var first = 0u; first < width; first += stage) {
+        let quads = min(stage, width - first);
         workgroupBarrier();
-        for (var i = lane; i < LANES * STAGE; i += LANES) {
-          let q = i % STAGE;
-          if (q < quads && c + i / STAGE < end) {
-            staged[i / STAGE * PITCH + q] =
-                key4(key_at + (c + i / STAGE) * params.key_strides.z, piece + stage + q);
+        for (var i = lane; i < KEYS * stage; i += WG) {
+          let key = i / stage;
+          let q = i % stage;
+          if (q < quads && c + key < end) {
+            staged[key * pitch + q] = key4(key_at + (c + key) * params.key_strides.z, piece + first + q);
           }
         }
         workgroupBarrier();
         for (var q = 0u; q < quads; q++) {
-          let k = staged[lane * PITCH + q];
-          s0 += dots(0u, stage + q, k);
-          s1 += dots(4u, stage + q, k);
+          let at = 4u * four * width + first + q;
+          s0 += dots(at, width, staged[member * pitch + q]);
+          s1 += dots(at, width, staged[(team + member) * pitch + q]);
         }
       }
     }
-    if (key < end) {
-      s0 = biased(s0, mask_at0, key);
-      s1 = biased(s1, mask_at1, key);
-    }
-    s0 = select(vec4<f32>(LOWEST), s0, vec4<u32>(key) < limits0);
-    s1 = select(vec4<f32>(LOWEST), s1, vec4<u32>(key) < limits1);
-    share_largest(s0, s1, me);
-    workgroupBarrier();
-    if (lane < ROWS) {
-      let now = max(row_largest[lane], shared_largest(lane, me));
-      row_kept[lane] = exp(row_largest[lane] - now);
-      row_largest[lane] = now;
+    let key = c + member;
+    let is_seen0 = vec4<u32>(key) < limits;
+    let is_seen1 = vec4<u32>(key + team) < limits;
+    s0 = select(vec4<f32>(LOWEST), biased(s0, mask_at, key), is_seen0);
+    s1 = select(vec4<f32>(LOWEST), biased(s1, mask_at, key + team), is_seen1);
+    let most = most_of(max(s0, s1), team, run);
+    if (lane % run == 0u) {
+      row_parts[lane] = most;
+      set_run(lane, run);
     }
     workgroupBarrier();
-    let largest0 = vec4<f32>(row_largest[0], row_largest[1], row_largest[2], row_largest[3]);
-    let largest1 = vec4<f32>(row_largest[4], row_largest[5], row_largest[6], row_largest[7]);
-    scores[lane] = select(vec4<f32>(0.0), exp(s0 - largest0), vec4<u32>(key) < limits0);
-    scores[LANES + lane] = select(vec4<f32>(0.0), exp(s1 - largest1), vec4<u32>(key) < limits1);
+    var now = largest;
+    for (var i = four * team; i < (four + 1u) * team; i += run_at(i)) {
+      now = max(now, row_parts[i]);
+    }
+    let kept = exp(largest - now);
+    let w0 = select(vec4<f32>(), exp(s0 - now), is_seen0);
+    let w1 = select(vec4<f32>(), exp(s1 - now), is_seen1);
+    largest = now;
+    sum = sum * kept + w0 + w1;
+    staged[four * KEYS + member] = w0;
+    staged[four * KEYS + team + member] = w1;
+    if (member == 0u) {
+      row_kept[four] = kept;
+    }
     workgroupBarrier();
     if (j < params.value_quads) {
-      for (var n = 0u; n < ROWS; n++) {
-        let row = own + n * stride;
-        if (row < ROWS) {
-          results[n] *= row_kept[row];
-          sums[n] *= row_kept[row];
-        }
-      }
-      for (var k = 0u; k < min(LANES, end - c); k++) {
+      near = scaled(near, row_kept[2u * eight]);
+      far = scaled(far, row_kept[2u * eight + 1u]);
+      for (var k = slice; k < min(KEYS, end - c); k += slices) {
         let v = value4(value_at + (c + k) * params.value_strides.z, j);
-        for (var n = 0u; n < ROWS; n++) {
-          let row = own + n * stride;
-          if (row < ROWS) {
-            let w = scores[row / 4u * LANES + k][row % 4u];
-            results[n] += w * v;
-            sums[n] += w;
-          }
-        }
+        near += scaled(mat4x4<f32>(v, v, v, v), staged[2u * eight * KEYS + k]);
+        far += scaled(mat4x4<f32>(v, v, v, v), staged[(2u * eight + 1u) * KEYS + k]);
       }
     }
-    workgroupBarrier();
   }
 
-  if (j >= params.value_quads) {
+  let part_sum = sum_of(sum, team, run);
+  if (lane % run == 0u) {
+    row_parts[lane] = part_sum;
+    set_run(lane, run);
+  }
+  workgroupBarrier();
+  if (member == 0u) {
+    var all = vec4<f32>();
+    for (var i = lane; i < lane + team; i += run_at(i)) {
+      all += row_parts[i];
+    }
+    row_kept[four] = all;
+    row_largest[four] = largest;
+  }
+  workgroupBarrier();
+  if (slices > 1u) {
+    near = total(near, lane, lanes, slices);
+    far = total(far, lane, lanes, slices);
+  }
+  if (j >= params.value_quads || slice > 0u) {
     return;
   }
-  for (var n = 0u; n < ROWS; n++) {
-    let r = own + n * stride;
+  var results = array<vec4<f32>, 8>(near[0], near[1], near[2], near[3], far[0], far[1], far[2], far[3]);
+  for (var n = 0u; n < 8u; n++) {
+    let r = 8u * eight + n;
     let item = ROWS * tile + r;
-    if (r < ROWS && item < count) {
+    if (item < count) {
       let row = item / params.group;
       let head = key_head * params.group + item - row * params.group;
       let at = batch * params.result_strides.x + head * params.result_strides.y + row * params.result_strides.z;
+      let all = row_kept[r / 4u][r % 4u];
       if (params.in_parts == 1u) {
         let to = (at * params.parts + part) * (params.value_quads + 1u);
         if (j == 0u) {
-          store4_result(to, vec4<f32>(row_largest[r], sums[n], 0.0, 0.0));
+          store4_result(to, vec4<f32>(row_largest[r / 4u][r % 4u], all, 0.0, 0.0));
         }
         store4_result(to + 1u + j, results[n]);
       } else {
         // No keys at all give 0; keys that are all masked by infinity give 0 / 0.
-        store4_result(at * params.value_quads + j, results[n] * select(1.0 / sums[n], 0.0, params.keys == 0u));
+        store4_result(at * params.value_quads + j, results[n] * select(1.0 / all, 0.0, params.keys == 0u));
       }
     }
   }
 }
 
-// The largest of the scores that 64 lanes have of each row: what is known of it before a barrier, and after it.
-//! module: largest_in_memory
-struct Lane {
-  @builtin(local_invocation_index) index: u32,
+// The largest and the sum of what a team of lanes has: a run of them passes values to each other, the rest goes by way
+// of workgroup memory. Here a lane is alone.
+//! module: softmax_in_memory
+fn run_of(lane: u32, team: u32) -> u32 {
+  return 1u;
 }
-var<workgroup> row_parts: array<f32, 64>;  // [row, eighth of the keys]
-fn share_largest(s0: vec4<f32>, s1: vec4<f32>, lane: Lane) {
-  scores[lane.index] = s0;
-  scores[LANES + lane.index] = s1;
-  workgroupBarrier();
-  let r = lane.index / 8u;
-  var most = LOWEST;
-  for (var k = lane.index % 8u; k < LANES; k += 8u) {
-    most = max(most, scores[r / 4u * LANES + k][r % 4u]);
-  }
-  row_parts[lane.index] = most;
+fn set_run(lane: u32, run: u32) {}
+fn run_at(lane: u32) -> u32 {
+  return 1u;
 }
-fn shared_largest(row: u32, lane: Lane) -> f32 {
-  var most = LOWEST;
-  for (var k = 0u; k < 8u; k++) {
-    most = max(most, row_parts[8u * row + k]);
-  }
-  return most;
+fn most_of(v: vec4<f32>, team: u32, run: u32) -> vec4<f32> {
+  return v;
+}
+fn sum_of(v: vec4<f32>, team: u32, run: u32) -> vec4<f32> {
+  return v;
 }
 
-// A subgroup is a run of neighbouring lanes; WebGPU's have four or more.
-//! module: largest_by_subgroups
+//! module: softmax_by_subgroups
+//! uses: subgroup_runs
 //! needs: subgroups
-struct Lane {
-  @builtin(local_invocation_index) index: u32,
-  @builtin(subgroup_size) subgroup: u32,
+var<workgroup> runs: array<u32, 128>;
+fn set_run(lane: u32, run: u32) {
+  runs[lane] = run;
 }
-var<workgroup> row_parts: array<vec4<f32>, 32>;  // [subgroup, half of the rows]
-fn share_largest(s0: vec4<f32>, s1: vec4<f32>, lane: Lane) {
-  let most0 = subgroupMax(s0);
-  let most1 = subgroupMax(s1);
-  let size = min(lane.subgroup, LANES);
-  if (lane.index % size == 0u) {
-    row_parts[lane.index / size * 2u] = most0;
-    row_parts[lane.index / size * 2u + 1u] = most1;
-  }
+fn run_at(lane: u32) -> u32 {
+  return runs[lane];
 }
-fn shared_largest(row: u32, lane: Lane) -> f32 {
-  var most = LOWEST;
-  for (var i = 0u; i < LANES; i += min(lane.subgroup, LANES)) {
-    most = max(most, row_parts[i / min(lane.subgroup, LANES) * 2u + row / 4u][row % 4u]);
+fn most_of(own: vec4<f32>, team: u32, run: u32) -> vec4<f32> {
+  var v = own;
+  for (var distance = 1u; distance < team; distance *= 2u) {
+    let other = subgroupShuffleXor(v, distance);
+    v = select(v, max(v, other), distance < run);
   }
-  return most;
+  return v;
+}
+fn sum_of(own: vec4<f32>, team: u32, run: u32) -> vec4<f32> {
+  var v = own;
+  for (var distance = 1u; distance < team; distance *= 2u) {
+    let other = subgroupShuffleXor(v, distance);
+    v = select(v, v + other, distance < run);
+  }
+  return v;
 }

@@ -49,6 +49,8 @@ Status write_caches(Lowering& op, const Tensor* key, const State* key_cache, con
                       .params = wgsl::CacheWriteParams{narrow(quads), row, narrow(value.shape[1]), narrow(start),
                                                        narrow(value_cache.shape[1])},
                       .threads = (key != nullptr ? 2 : 1) * quads,
+                      // The last quad may reach past the cache, and what it would hold there is looked for.
+                      .fits = is_aligned || value_cache.numel() % 4 == 0,
                       .overrides = {{"ALIGNED", flag(is_aligned)}},
                       .slots = {{"caches", key != nullptr ? wgsl::two_caches : wgsl::one_cache}}});
 }

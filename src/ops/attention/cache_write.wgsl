@@ -1,5 +1,6 @@
 // Writes new positions into one cache or two (keys and values): one thread makes four neighbouring elements of a cache.
 // What fills its slot takes the number of the cache.
+//! proven: the host has checked where it begins
 //! slots: caches
 //
 // On a discrete GPU: each new element is read once and written once, in whole vec4s by neighbouring lanes; no barrier.

@@ -112,31 +112,27 @@ Status rotate_pair(Lowering& op, const Tensor& xq, const Tensor& xk, const Table
   if (xk.rank() != 4 || xk.shape[0] != xq.shape[0] || xk.shape[1] != xq.shape[1] || xk.shape[3] != xq.shape[3]) {
     return op.fail("xq has shape {}, but xk has {}", xq.shape, xk.shape);
   }
+  TRY(op.set_shapes(outs, {xq.shape, xk.shape}));
   auto params = r.params();
   Bindings bind{};
   std::uint32_t count = 0;
   for (std::size_t i = 0; i < 2; ++i) {
     if (!outs.has(i)) continue;
     const Tensor& x = i == 0 ? xq : xk;
-    Out out = outs[i];
-    TRY(op.set_shape(out, x.shape));
     add_target(params, count, 0, Size::of(x.shape).unchecked(), x.shape[2]);
     bind.push_back(op.read(count == 0 ? "x" : "y", x));
-    bind.push_back(op.write(count == 0 ? "x_out" : "y_out", out));
+    bind.push_back(op.write(count == 0 ? "x_out" : "y_out", outs[i]));
     ++count;
   }
   return rotate(op, r, params, bind, cosines, sines, count == 2 ? wgsl::two_sources : wgsl::one_source,
                 count == 2 ? wgsl::two_targets : wgsl::one_target);
 }
 
+/// Without a start, the tables begin with the first position.
+template <bool halves, class... Start>
 Status apply_rotary_emb(Lowering& op, const Float<Tensor>& xq, const Float<Tensor>& xk, const Float<Table>& cosines,
-                        const Float<Table>& sines, const Float<Outs>& outs) {
-  return rotate_pair(op, xq, xk, cosines, sines, 0, outs, false);
-}
-
-Status apply_rotary_emb_hf(Lowering& op, const Float<Tensor>& xq, const Float<Tensor>& xk, const Float<Table>& cosines,
-                           const Float<Table>& sines, LiveInt start, const Float<Outs>& outs) {
-  return rotate_pair(op, xq, xk, cosines, sines, start, outs, true);
+                        const Float<Table>& sines, Start... start, const Float<Outs>& outs) {
+  return rotate_pair(op, xq, xk, cosines, sines, (std::int64_t{0} + ... + start), outs, halves);
 }
 
 Status apply_rotary_emb_interleaved(Lowering& op, const Float<Tensor>& x, const Float<Tensor>& frequencies,
@@ -184,10 +180,11 @@ Status rope_update_cache(Lowering& op, const Float<Tensor>& xq, const Float<Tens
 }
 
 constexpr Op kRotaryOps[] = {
-    op<apply_rotary_emb>("et_vk.apply_rotary_emb.default", "xq, xk, freqs_cos, freqs_sin -> out",
-                         "adjacent pairs; any even head size; tables of any size"),
-    op<apply_rotary_emb_hf>("et_vk.apply_rotary_emb_hf.default", "xq, xk, freqs_cos, freqs_sin, start_pos -> out",
-                            "halves, of whole heads or of their first part; tables of any size"),
+    op<apply_rotary_emb<false>>("et_vk.apply_rotary_emb.default", "xq, xk, freqs_cos, freqs_sin -> out",
+                                "adjacent pairs; any even head size; tables of any size"),
+    op<apply_rotary_emb<true, LiveInt>>("et_vk.apply_rotary_emb_hf.default",
+                                        "xq, xk, freqs_cos, freqs_sin, start_pos -> out",
+                                        "halves, of whole heads or of their first part; tables of any size"),
     op<apply_rotary_emb_interleaved>("et_vk.apply_rotary_emb_interleaved.default", "x, freqs_cis -> out",
                                      "frequencies of any rank"),
     op<rope_update_cache>("nibble.rope_update_cache",

@@ -1,6 +1,7 @@
 // Rotary embedding of one tensor or two, and perhaps their way into the caches: one thread makes four neighbouring
 // elements of one target. Bindings: x (and y), the tables, the targets. What fills the slots takes the number of the
 // target: 0, 1, or 2 for values that go through as they are.
+//! proven: rows of tables are counted
 //! slots: sources, targets, tables
 //
 // On a discrete GPU: every element is read once (twice in the half rotation, from cache) and written once, neighbouring

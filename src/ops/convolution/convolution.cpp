@@ -10,8 +10,11 @@ namespace {
 
 constexpr std::uint32_t kSharedWords = 1;  // packed results whose rows are no whole quads
 constexpr std::uint32_t kSlides = 2;       // depthwise_slide has the filter
+constexpr std::uint32_t kShares = 4;       // and its threads have a vec4 of each row of the input
 
 constexpr Variant kDepthwiseVariants[] = {
+    Variant("shared_slide", {.traits = kSlides | kShares, .none_of = kSharedWords, .subgroups = true}, {Adapters::gpu},
+            {}, &wgsl::depthwise_slide, "as slide, with one load of a vec4, which neighbours share"),
     Variant("slide", {.traits = kSlides, .none_of = kSharedWords}, {}, {}, &wgsl::depthwise_slide,
             "each thread loads a row of the input once"),
     Variant("row", {.none_of = kSharedWords}, {}, {}, &wgsl::depthwise_row, "a weight is loaded once for 4 results"),
@@ -38,6 +41,8 @@ Status convolve_channels(Lowering& op, const Tensor& input, const Tensor& weight
   facts.trait(kSharedWords, out.dtype == DType::f16 && !is_whole, out.dtype == DType::f16 && op.varies({&input}));
   const Shader* const slide = slide_of(f);
   facts.trait(kSlides, slide != nullptr, false);
+  const bool is_centred = x.stride == 1 && x.padding == x.kernel / 2;
+  facts.trait(kShares, is_centred && x.source % 4 == 0, is_centred && op.varies({&input}));
   const auto& v = op.choose(kDepthwise, facts);
   const bool is_flat = v.shader == &wgsl::depthwise_flat;
   wgsl::DepthwiseParams params{.channels = narrow(f.columns),
@@ -55,6 +60,7 @@ Status convolve_channels(Lowering& op, const Tensor& input, const Tensor& weight
                                .high = f.most()};
   const auto strips = out.shape[0] * out.shape[1] * params.column_quads;
   const bool slides = v.shader == &wgsl::depthwise_slide;
+  const bool shares = v.right.subgroups;
   if (slides) {
     // As many rows as leave work for all cores, which run 8 threads as one: a block also loads rows of its neighbours.
     const std::int64_t threads = op.profile().kind == AdapterKind::cpu ? 256 : 65536;
@@ -64,7 +70,7 @@ Status convolve_channels(Lowering& op, const Tensor& input, const Tensor& weight
   }
   params.threads = is_flat ? quads_of(out.shape) : narrow(strips * params.row_blocks);
   Kernel kernel{.shader = *v.shader,
-                .bind = {op.read("x", input).lanes(1), op.read("weight", weight).lanes(1)},
+                .bind = {op.read("x", input).lanes(shares ? 4 : 1), op.read("weight", weight).lanes(1)},
                 .params = params,
                 .threads = params.threads,
                 .work = Size(quads_of(out.shape)) * Size::from_signed(f.taps()),
@@ -77,6 +83,9 @@ Status convolve_channels(Lowering& op, const Tensor& input, const Tensor& weight
   kernel.bind.push_back(by_quads ? result : result.lanes(1));
   if (!is_flat) kernel.slots.push_back({"store", by_quads ? wgsl::store_quads : wgsl::store_elements});
   if (slides) kernel.slots.push_back({"filter", *slide});
+  if (slides && x.stride == 1) {
+    kernel.slots.push_back({"window", shares ? wgsl::window_shared : x.kernel == 3 ? wgsl::window_3 : wgsl::window_5});
+  }
   return op.dispatch(kernel);
 }
 

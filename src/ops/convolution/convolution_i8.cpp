@@ -16,13 +16,13 @@ constexpr Variant kBytesVariants[] = {
     Variant("threads", {.traits = kRows}, {}, {4, 4, 64}, &wgsl::product_i8, "a thread for 4 pixels of 4 channels"),
     Variant("each", {}, {}, {}, &wgsl::convolution_i8, "four neighbours of the result, by any filter"),
 };
-const Choice kConvolveBytes{"convolution_i8", kBytesVariants};
+const Choice kConvolveBytes{"convolution_i8", kBytesVariants, 1e-6F};
 
 constexpr Variant kStores[] = {
     Variant("bytes", {.traits = kWhole}, {}, {}, {}, "four neighbours are one word"),
     Variant("floats", {}, {}, {}, {}, "channels share words: results are rounded afterwards"),
 };
-const Choice kStoreBytes{"convolution_i8_store", kStores};
+const Choice kStoreBytes{"convolution_i8_store", kStores, 1e-6F};
 
 /// The filters multiply the pixels, once these have their channels together.
 Status multiply_pixels(Lowering& op, const Tensor& input, const Tensor& weights, const Tensor& scales,
@@ -96,10 +96,9 @@ Status convolve_bytes(Lowering& op, const Tensor& x, const Number& in_scale, con
   TRY(check_activation(op, activation));
   Shape kernel;
   for (std::size_t i = 0; i < kernel_size.size(); ++i) kernel.push_back(kernel_size[i]);
-  const Ints none;
+  const bool is_transposed = output_padding.has_value();
   TRY_ASSIGN(auto f, read_filter(op, x, kernel,
-                                 {stride, padding, dilation, output_padding.has_value(),
-                                  output_padding ? *output_padding : none, groups}));
+                                 {stride, padding, dilation, is_transposed, output_padding.value_or(Ints()), groups}));
   // [kernel rows, kernel columns, channels], or [columns, (rows, columns, channels) and perhaps more].
   const bool sees_one_channel = weights.rank() == 3;
   const auto depth = f.taps() * f.channels;
@@ -118,10 +117,10 @@ Status convolve_bytes(Lowering& op, const Tensor& x, const Number& in_scale, con
   if (depth > 65536) return op.fail("a filter has {} weights, but it may have 65536 at most", depth);
   TRY(set_result(op, x, f, bias, out));
   const wgsl::ProductI8Params numbers{.zero = static_cast<std::int32_t>(in_zero.integer),
-                                      .scale = static_cast<float>(in_scale.value),
+                                      .scale = in_scale.to_float(),
                                       .lowest = activation == "relu" ? 0 : std::numeric_limits<float>::lowest(),
                                       .inverse = static_cast<float>(1 / scale.value),
-                                      .result_zero = static_cast<float>(zero.value)};
+                                      .result_zero = zero.to_float()};
   const bool has_rows = !sees_one_channel && f.channels >= (groups == 1 ? 2 : 4);
   const auto& v = op.choose(kConvolveBytes, Facts{.rows = op.count(out)}.trait(kRows, has_rows, false));
   if (v.shader == &wgsl::product_i8) return multiply_pixels(op, x, weights, scales, bias, f, v, numbers, out);
@@ -173,11 +172,11 @@ constexpr Op kConvolutionI8Ops[] = {
     open<plain>("et_vk.q8ta_conv2d.default", kNames, kNote),
     open<plain>("et_vk.q8ta_conv2d_pw.default", kNames, kNote),
     open<plain>("et_vk.q8ta_conv2d_dw.default", kNames, kNote),
-    open<convolve_bytes>("et_vk.q8ta_conv2d_transposed.default",
-                         "x, input_scale, input_zero_point, weights, weight_sums, weight_scales, output_scale, "
-                         "output_zero_point, bias, kernel_size, stride, padding, output_padding, dilation, groups, "
-                         "activation -> out",
-                         kNote),
+    open<convolve_bytes>(
+        "et_vk.q8ta_conv2d_transposed.default",
+        "x, input_scale, input_zero_point, weights, weight_sums, weight_scales, output_scale, output_zero_point, bias, "
+        "kernel_size, stride, padding, output_padding, dilation, groups, activation -> out",
+        kNote),
 };
 
 }  // namespace

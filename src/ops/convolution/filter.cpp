@@ -95,11 +95,8 @@ Result<wgsl::PixelsParams> lay_out(Lowering& op, const Tensor& input, const Filt
                                   .spread = xy<std::int32_t>(f, &Axis::spread),
                                   .first = narrow(before.unchecked() / (4 * size_of(input.dtype))),
                                   .fill = fill};
-  TRY(op.dispatch({.shader = wgsl::pixels,
-                   .bind = {op.read("source", input), Scratch::write("result", elem_of(input.dtype))},
-                   .params = params,
-                   .threads = params.quads,
-                   .slots = {{"type", is_float(input.dtype) ? wgsl::floats : wgsl::ints}}}));
+  TRY(op.dispatch_quads(wgsl::pixels, {op.read("source", input), Scratch::write("result", elem_of(input.dtype))},
+                        params, {{"type", is_float(input.dtype) ? wgsl::floats : wgsl::ints}}));
   return params;
 }
 

@@ -1,5 +1,6 @@
 // Elementwise on two operands: one thread makes four neighbouring elements.
 // Bindings: a, b, result.
+//! proven: places are those of coordinates
 //! uses: broadcast
 //! slots: type, functions?
 //! expression: apply(a: vec4<T>, b: vec4<T>) -> vec4<R>

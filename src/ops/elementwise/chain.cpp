@@ -1,28 +1,11 @@
 // Elementwise ops that follow each other, in one kernel.
 #include <algorithm>
-#include <iterator>
 
 #include "ops/elementwise/broadcast.hpp"
 #include "ops/elementwise/elementwise.hpp"
 #include "wgsl.hpp"
 
 namespace nibble::ops {
-namespace {
-
-/// WGSL that takes four neighbouring elements of operand {0}.
-std::string take(std::size_t i, bool is_one, Reading reading) {
-  const std::string_view body =
-      is_one                     ? "return vec4<f32>(f32(load_with{0}(0u)));"
-      : reading == Reading::same ? "return vec4<f32>(load4_with{0}(i));"
-      : reading == Reading::quads
-          ? "let at = place({0}u, 4u * i); if (is_run({0}u)) {{ return vec4<f32>(load4_with{0}(at >> 2u)); }} "
-            "return vec4<f32>(f32(load_with{0}(at)));"
-          : "return vec4<f32>(f32(load_with{0}(place({0}u, 4u * i))), f32(load_with{0}(place({0}u, 4u * i + 1u))), "
-            "f32(load_with{0}(place({0}u, 4u * i + 2u))), f32(load_with{0}(place({0}u, 4u * i + 3u))));";
-  return fmt::format("fn take{}(i: u32) -> vec4<f32> {{ {} }}\n", i, fmt::format(fmt::runtime(body), i));
-}
-
-}  // namespace
 
 Status join(Lowering& op, std::initializer_list<const Tensor*> operands, const Out& out, const Step& step) {
   if (Chain* chain = op.chain()) {
@@ -52,7 +35,11 @@ Status join(Lowering& op, std::initializer_list<const Tensor*> operands, const O
   for (std::size_t i = 0; i < read.size(); ++i) {
     std::ranges::copy(std::span(strides[i]).first(4), params.strides.begin() + 4 * i);
     kernel.bind.push_back(op.read(Chain::name_of(i), read[i]));
-    takes += take(i, op.bound(read[i]).numel() == 1, reading);
+    const bool is_one = op.bound(read[i]).numel() == 1;
+    Chain::write_take(takes, i,
+                      is_one || reading == Reading::same ? Chain::plain_take(is_one, 4)
+                      : reading == Reading::quads        ? wgsl::take_run
+                                                         : wgsl::take_places);
   }
   auto* numbers = params.tail.begin();
   for (const auto& one : chain.numbers()) numbers = std::ranges::copy(one, numbers).out;

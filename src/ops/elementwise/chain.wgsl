@@ -1,5 +1,6 @@
 // Elementwise ops joined: one thread makes four neighbouring elements. All is done by the tail, see chain.hpp.
 // Bindings: result, and the operands.
+//! proven: places are those of coordinates
 
 struct Params {
   quads: u32,
@@ -33,4 +34,24 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
   if (i < params.quads) {
     store4_result(i, vec4<f32>());
   }
+}
+
+// Four neighbours, or one element, of an operand that is repeated; see tail.wgsl.
+//! module: take_run
+fn takeNTH(i: u32) -> vec4<f32> {
+  let at = place(NTHu, 4u * i);
+  if (is_run(NTHu)) {
+    return vec4<f32>(load4_withNTH(at >> 2u));
+  }
+  return vec4<f32>(f32(load_withNTH(at)));
+}
+
+//! module: take_places
+fn takeNTH(i: u32) -> vec4<f32> {
+  return vec4<f32>(
+    f32(load_withNTH(place(NTHu, 4u * i))),
+    f32(load_withNTH(place(NTHu, 4u * i + 1u))),
+    f32(load_withNTH(place(NTHu, 4u * i + 2u))),
+    f32(load_withNTH(place(NTHu, 4u * i + 3u))),
+  );
 }

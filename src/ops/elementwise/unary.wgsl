@@ -1,5 +1,6 @@
 // Elementwise on one operand: one thread makes four neighbouring elements.
 // Bindings: source, result.
+//! proven: a thread has one place on both sides
 //! slots: type, functions?
 //! expression: apply(v: vec4<T>) -> vec4<R>
 

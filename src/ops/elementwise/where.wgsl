@@ -1,5 +1,6 @@
 // One of two operands, element by element: one thread makes four neighbouring elements.
 // Bindings: a, b, c (the condition), result.
+//! proven: places are those of coordinates
 //! uses: broadcast
 //! slots: type
 

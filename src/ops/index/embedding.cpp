@@ -15,17 +15,19 @@ constexpr Variant kCopies[] = {
     Variant("quads", {.traits = kQuads}, {}, {}, {}, "four neighbours are one vec4 of one row"),
     Variant("elements", {}, {}, {}, {}, "right for all widths"),
 };
-const Choice kCopyChoice{"embedding", kCopies};
+const Choice kCopyChoice{"embedding", kCopies, 0};
 
 // The tile's columns are words of eight nibbles.
 constexpr Variant kUnpacks[] = {
     Variant("words4", {.traits = kWords4}, {Adapters::cpu}, {1, 4}, &wgsl::embedding_q4gsw,
             "longer runs save index arithmetic: one load, one scale, eight stores measured fastest"),
+    Variant("pairs", {.traits = kWords, .subgroups = true}, {Adapters::gpu}, {1, 1}, &wgsl::embedding_q4gsw_pairs,
+            "as word, but two lanes share what they load and store 32 bytes at once"),
     Variant("word", {.traits = kWords}, {}, {1, 1}, &wgsl::embedding_q4gsw,
             "neighbouring lanes store to neighbouring addresses, 32 bytes each"),
     Variant("any", {}, {}, {}, &wgsl::embedding_q4gsw_any, "right for any even width and any group size"),
 };
-const Choice kUnpackChoice{"embedding_q4gsw", kUnpacks};
+const Choice kUnpackChoice{"embedding_q4gsw", kUnpacks, 1e-6F};
 
 wgsl::EmbeddingRowsParams params_of(const Lowering& op, const Tensor& ids, const Shape& table, const RowRange& range) {
   return {.id_count = narrow(ids.numel()),

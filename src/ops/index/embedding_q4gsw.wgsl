@@ -6,21 +6,11 @@
 // write neighbouring vec4 pairs, so both streams are coalesced; the scale and the id are shared by group_size / 8 and
 // width / 8 lanes and come from cache. No barrier, width / 8 threads per id. The kernel writes eight times what it
 // reads, so it runs at the speed of plain stores.
-//! uses: embedding_rows
-//! slots: words
-
-override LINEAR: u32 = 1u;  // 1: the even element is the low nibble
-override WORDS: u32 = 1u;
+//! uses: embedding_nibbles
 
 fn unpack(word: u32, quad: u32, scale: f32) {
-  var shifts = vec4<u32>(0u, 4u, 8u, 12u);
-  if (LINEAR == 0u) {
-    shifts = vec4<u32>(4u, 0u, 12u, 8u);
-  }
-  let low = vec4<i32>((vec4<u32>(word) >> shifts) & vec4<u32>(15u)) - vec4<i32>(8);
-  let high = vec4<i32>((vec4<u32>(word >> 16u) >> shifts) & vec4<u32>(15u)) - vec4<i32>(8);
-  store4_result(quad, vec4<f32>(low) * scale);
-  store4_result(quad + 1u, vec4<f32>(high) * scale);
+  store4_result(quad, four_of(word) * scale);
+  store4_result(quad + 1u, four_of(word >> 16u) * scale);
 }
 
 @compute @workgroup_size(WG)
@@ -45,6 +35,52 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     unpack(words.z, quad + 4u, scale);
     unpack(words.w, quad + 6u, scale);
   }
+}
+
+// The same with one word: two neighbours pass each other theirs, and each makes a half of both. So what they store at
+// once are the 32 bytes of a word, not 16 of every 32. They tell whose word it is: any two threads will do.
+//! module: embedding_q4gsw_pairs
+//! uses: embedding_nibbles
+//! needs: subgroups
+
+fn store_half(word: vec4<u32>, half: u32) {
+  if (word.w == 1u) {
+    store4_result(2u * word.z + half, four_of(word.x >> (16u * half)) * bitcast<f32>(word.y));
+  }
+}
+
+@compute @workgroup_size(WG)
+fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(subgroup_invocation_id) lane: u32) {
+  let i = thread_index(id, groups);
+  let per_row = params.width / 8u;
+  let position = i / per_row;
+  var own = vec4<u32>();  // word, scale, number, 1 if there is something to store
+  if (position < params.id_count) {
+    let row = row_of(position);
+    if (row < params.table_rows) {
+      let part = i - position * per_row;
+      let scale = load_scales((row - params.scales_first) * params.groups + part * 8u / params.group_size);
+      own = vec4<u32>(words_at((row - params.weight_first) * per_row + part).x, bitcast<u32>(scale), i, 1u);
+    }
+  }
+  let other = subgroupShuffleXor(own, 1u);
+  let half = lane & 1u;
+  store_half(select(own, other, half == 1u), half);
+  store_half(select(other, own, half == 1u), half);
+}
+
+//! module: embedding_nibbles
+//! uses: embedding_rows
+//! slots: words
+override LINEAR: u32 = 1u;  // 1: the even element is the low nibble
+override WORDS: u32 = 1u;
+fn four_of(word: u32) -> vec4<f32> {
+  var shifts = vec4<u32>(0u, 4u, 8u, 12u);
+  if (LINEAR == 0u) {
+    shifts = vec4<u32>(4u, 0u, 12u, 8u);
+  }
+  return vec4<f32>(vec4<i32>((vec4<u32>(word) >> shifts) & vec4<u32>(15u)) - vec4<i32>(8));
 }
 
 //! module: one_word

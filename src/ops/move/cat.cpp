@@ -51,12 +51,8 @@ Status cat(Lowering& op, const Tensors& tensors, std::int64_t dim, Out& out) {
   TRY_ASSIGN(const auto d, check(op, tensors, dim, out, shape));
   TRY(op.set_shape(out, shape));
 
-  std::int64_t rows = 1;
-  std::int64_t inner = 1;
-  for (std::size_t i = 0; i < shape.rank(); ++i) {
-    if (i < d) rows = wrapping_product(rows, shape[i]);
-    if (i > d) inner = wrapping_product(inner, shape[i]);
-  }
+  const auto rows = wrapping_product(shape.dims().first(d));
+  const auto inner = wrapping_product(shape.dims().subspan(d + 1));
   const auto width_of = [&](const Tensor& t) { return is_nothing(t) ? 0 : wrapping_product(t.shape[d], inner); };
   // A divisor of all widths, as far as it matters.
   std::int64_t unit = 16;

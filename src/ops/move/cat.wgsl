@@ -3,6 +3,7 @@
 // inputs they come.
 // A dispatch that has only some of the inputs writes their columns, `begin` to `end`, and leaves the others alone.
 // Bindings: in0 to in6, result. Override: how many of the inputs are not stand-ins.
+//! proven: columns are those of an input
 //! slots: type
 
 struct Params {

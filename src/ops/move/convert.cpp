@@ -22,11 +22,8 @@ Status convert(Lowering& op, const Tensor& in, const Out& out) {
   if (in.dtype == out.dtype) {
     return copy_words(op, from.buffer, to.buffer, Size::bytes(in.shape, in.dtype).unchecked());
   }
-  return op.dispatch({.shader = wgsl::convert,
-                      .bind = {from, to},
-                      .params = wgsl::ConvertParams{quads_of(out.shape)},
-                      .threads = quads_of(out.shape),
-                      .slots = {{"change", change(in.dtype, out.dtype)}}});
+  return op.dispatch_quads(wgsl::convert, {from, to}, wgsl::ConvertParams{quads_of(out.shape)},
+                           {{"change", change(in.dtype, out.dtype)}});
 }
 
 namespace {

@@ -1,6 +1,7 @@
 // Element types: one thread converts four elements. float → int truncates towards zero; anything but zero is true, NaN
 // too: shaders may take it for any number, so it is compared by what it cannot equal.
 // Bindings: source, result.
+//! proven: a thread has one place on both sides
 //! slots: change
 
 struct Params {

@@ -46,11 +46,8 @@ Status fill(Lowering& op, const Out& out, const Number& start, const Number& ste
     TRY_ASSIGN(params.start_int, as_int(op, start, out.dtype));
     TRY_ASSIGN(params.step_int, as_int(op, step, DType::i32));
   }
-  return op.dispatch({.shader = wgsl::fill,
-                      .bind = {op.write("result", out)},
-                      .params = params,
-                      .threads = params.quads,
-                      .slots = {{"value", is_float(out.dtype) ? wgsl::fill_floats : wgsl::fill_ints}}});
+  return op.dispatch_quads(wgsl::fill, {op.write("result", out)}, params,
+                           {{"value", is_float(out.dtype) ? wgsl::fill_floats : wgsl::fill_ints}});
 }
 
 namespace {

@@ -1,5 +1,6 @@
 // Equal steps: one thread makes four neighbouring elements.
 // Binding: result.
+//! proven: a thread has one place
 //! slots: value
 
 struct Params {

@@ -17,65 +17,20 @@ constexpr Variant kMoves[] = {
             "both sides are read and written as vec4s"),
     Variant("walk", {}, {}, {}, &wgsl::move, "right for all strides; vec4s where runs are made of them"),
 };
-const Choice kMoveChoice{"move", kMoves};
+const Choice kMoveChoice{"move", kMoves, 0};
 
 constexpr Variant kRuns[] = {
     Variant("four", {}, {Adapters::cpu}, {1, 4}, {},
             "saves threads and index arithmetic: 1.7 times as fast on both software adapters"),
     Variant("one", {}, {}, {1, 1}, {}, "neighbouring lanes touch neighbouring addresses"),
 };
-const Choice kRunChoice{"run", kRuns};
+const Choice kRunChoice{"run", kRuns, 0};
 
 }  // namespace
 
 std::uint32_t vectors_per_thread(Lowering& op, std::int64_t run) {
   const auto most = op.choose(kRunChoice, {}).tile.columns;
   return run % (std::int64_t{4} * most) == 0 ? most : 1;
-}
-
-Walk::Walk(const Shape& source) : shape(source) {
-  for (const auto size : source) dims.push_back({size, 1});
-  for (std::size_t i = source.rank(); i-- > 1;) dims[i - 1].stride = wrapping_product(dims[i].stride, source[i]);
-}
-
-void Walk::cut(std::size_t dim, std::int64_t start, std::int64_t length, std::int64_t step) {
-  first += wrapping_product(start, dims[dim].stride);
-  dims[dim] = {length, wrapping_product(dims[dim].stride, step)};
-  shape[dim] = length;
-}
-
-void Walk::merge() {
-  const auto all = std::exchange(dims, {});
-  for (const auto& [size, stride, other_stride] : all) {
-    if (size == 1) continue;
-    auto* last = dims.empty() ? nullptr : &dims[dims.size() - 1];
-    if (last != nullptr && last->stride == wrapping_product(size, stride) &&
-        last->other_stride == wrapping_product(size, other_stride)) {
-      *last = {wrapping_product(last->size, size), stride, other_stride};
-    } else {
-      dims.push_back({size, stride, other_stride});
-    }
-  }
-}
-
-std::optional<std::size_t> Walk::source_run() const {
-  if (dims.size() < 2 || dims[dims.size() - 1].size % 4 != 0 || first % 4 != 0) return std::nullopt;
-  std::optional<std::size_t> run;
-  for (std::size_t i = 0; i < dims.size(); ++i) {
-    if (dims[i].stride == 1 && i + 1 < dims.size() && dims[i].size % 4 == 0 && !run) {
-      run = i;
-    } else if (dims[i].stride % 4 != 0) {
-      return std::nullopt;
-    }
-  }
-  return run;
-}
-
-bool Walk::is_whole_vectors() const {
-  if (dims.empty() || first % 4 != 0) return false;
-  const auto& [size, stride, other_stride] = dims[dims.size() - 1];
-  return stride == 1 && other_stride == 0 && size % 4 == 0 &&
-         std::ranges::all_of(dims.all().first(dims.size() - 1), [](const Dim& dim) { return dim.stride % 4 == 0; });
 }
 
 wgsl::WalkParams walk_params(Lowering& op, const Walk& walk, bool in_vectors) {
@@ -219,12 +174,11 @@ Status expand(Lowering& op, const Tensor& self, const LiveInts& size, Ignored, O
     return op.fail("size has {} entries, but self has {} dimensions", size.size(), self.rank());
   }
   if (size.size() > Shape::kMaxRank) return op.fail("size has {} entries, more than {}", size.size(), Shape::kMaxRank);
-  const Walk source(self.shape);
-  const std::size_t added = size.size() - self.rank();
+  const Walk source(self.shape, size.size());
   Walk walk;
   for (std::size_t i = 0; i < size.size(); ++i) {
-    const auto own = i < added ? Walk::Dim{} : source.dims[i - added];
-    const std::int64_t wanted = size[i] == -1 && i >= added ? own.size : size[i];
+    const auto own = source.dims[i];
+    const std::int64_t wanted = size[i] == -1 && i + self.rank() >= size.size() ? own.size : size[i];
     if (wanted < 0 || (own.size != 1 && own.size != wanted)) {
       return op.fail("size[{}] is {}, but a self of shape {} cannot be expanded to it", i, size[i], self.shape);
     }
@@ -257,11 +211,10 @@ Status repeat(Lowering& op, const Tensor& self, const LiveInts& repeats, Out& ou
   if (repeats.size() < self.rank() || repeats.size() > Shape::kMaxRank) {
     return op.fail("repeats has {} entries, but it needs {} to {}", repeats.size(), self.rank(), Shape::kMaxRank);
   }
-  const Walk source(self.shape);
-  const std::size_t added = repeats.size() - self.rank();
+  const Walk source(self.shape, repeats.size());
   Walk walk;
   for (std::size_t i = 0; i < repeats.size(); ++i) {
-    const auto own = i < added ? Walk::Dim{} : source.dims[i - added];
+    const auto own = source.dims[i];
     const auto size = Size::from_signed(repeats[i]) * Size::from_signed(own.size);
     if (!size.fits_u32()) return op.fail("repeats[{}] is {}, but it must be from 0 to {}", i, repeats[i], 0xffffffff);
     walk.shape.push_back(static_cast<std::int64_t>(size.unchecked()));

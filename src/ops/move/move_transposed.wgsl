@@ -1,6 +1,7 @@
 // Elements in another order, where the source runs along another dimension than the output: one thread turns a block of
 // four by four, so that both sides are read and written as vec4s. All sizes and strides count blocks and vec4s.
 // Bindings: source, result.
+//! proven: blocks are whole
 //! uses: walk, two_strides
 //! slots: type
 

@@ -75,16 +75,13 @@ Status constant_pad(Lowering& op, const Tensor& self, const LiveInts& pad, const
   TRY(op.set_shape(out, shape));
 
   wgsl::PadParams params{.quads = quads_of(shape), .sizes = {1}, .extents = {1}};
-  params.value = is_float(self.dtype)           ? std::bit_cast<std::uint32_t>(static_cast<float>(value.value))
+  params.value = is_float(self.dtype)           ? std::bit_cast<std::uint32_t>(value.to_float())
                  : self.dtype == DType::boolean ? (value.integer != 0 ? 1 : 0)
                                                 : narrow(value.integer);
   collapse(self.shape, borders, params);
   count_vectors(params);
-  return op.dispatch({.shader = wgsl::pad,
-                      .bind = {moved(op.read("source", self)), moved(op.write("result", out))},
-                      .params = params,
-                      .threads = params.quads,
-                      .slots = {{"type", moved_type(self.dtype)}}});
+  return op.dispatch_quads(wgsl::pad, {moved(op.read("source", self)), moved(op.write("result", out))}, params,
+                           {{"type", moved_type(self.dtype)}});
 }
 
 constexpr Op kPadOps[] = {

@@ -1,6 +1,7 @@
 // A tensor with a border of one value: one thread makes four neighbouring output elements, which are one vec4 of the
 // source or of the border where all runs are whole vec4s (`vectors`; then all sizes count vec4s).
 // Bindings: source, result.
+//! proven: what lies beside the source is not read
 //! uses: coordinates
 //! slots: type
 

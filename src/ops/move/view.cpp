@@ -11,19 +11,8 @@ Status reshape(Lowering& op, const Tensor& self, Out& out, const Shape& shape) {
   return convert(op, self, out);
 }
 
-Shape without(const Shape& shape, const std::array<bool, Shape::kMaxRank>& dropped) {
-  Shape left;
-  for (std::size_t i = 0; i < shape.rank(); ++i) {
-    if (!dropped[i] || shape[i] != 1) left.push_back(shape[i]);
-  }
-  return left;
-}
-
-Status same(Lowering& op, const Tensor& self, View& out) { return reshape(op, self, out, self.shape); }
-
-Status clone(Lowering& op, const Tensor& self, Ignored, View& out) { return reshape(op, self, out, self.shape); }
-
-Status clone_dim_order(Lowering& op, const Tensor& self, Ignored, Ignored, View& out) {
+template <class... Formats>
+Status same(Lowering& op, const Tensor& self, Formats..., View& out) {
   return reshape(op, self, out, self.shape);
 }
 
@@ -50,20 +39,14 @@ Status view(Lowering& op, const Tensor& self, const LiveInts& size, View& out) {
   return reshape(op, self, out, shape);
 }
 
-Status squeeze(Lowering& op, const Tensor& self, const Ints& dims, View& out) {
-  std::array<bool, Shape::kMaxRank> dropped{};
-  for (std::size_t i = 0; i < dims.size(); ++i) {
-    TRY_ASSIGN(const auto d, op.dim(dims[i], self.rank(), "dim"));
-    dropped[d] = true;
+template <class Dims>
+Status squeeze(Lowering& op, const Tensor& self, const Dims& dims, View& out) {
+  TRY_ASSIGN(const auto dropped, op.dims(dims, self.rank(), "dim"));
+  Shape left;
+  for (std::size_t i = 0; i < self.rank(); ++i) {
+    if (!dropped[i] || self.shape[i] != 1) left.push_back(self.shape[i]);
   }
-  return reshape(op, self, out, without(self.shape, dropped));
-}
-
-Status squeeze_dim(Lowering& op, const Tensor& self, std::int64_t dim, View& out) {
-  std::array<bool, Shape::kMaxRank> dropped{};
-  TRY_ASSIGN(const auto d, op.dim(dim, self.rank(), "dim"));
-  dropped[d] = true;
-  return reshape(op, self, out, without(self.shape, dropped));
+  return reshape(op, self, out, left);
 }
 
 Status unsqueeze(Lowering& op, const Tensor& self, std::int64_t dim, View& out) {
@@ -77,14 +60,14 @@ Status unsqueeze(Lowering& op, const Tensor& self, std::int64_t dim, View& out) 
 }
 
 constexpr Op kViewOps[] = {
-    op<same>("et_vk.prepack.default", "self -> out", "folded into the constant at load"),
-    op<same>("aten.alias_copy.default", "self -> out", "a view"),
-    op<clone>("aten.clone.default", "self, memory_format -> out", "a view"),
-    op<clone_dim_order>("dim_order_ops._clone_dim_order.default", "self, non_blocking, dim_order -> out",
-                        "a view; contiguous"),
+    op<same<>>("et_vk.prepack.default", "self -> out", "folded into the constant at load"),
+    op<same<>>("aten.alias_copy.default", "self -> out", "a view"),
+    op<same<Ignored>>("aten.clone.default", "self, memory_format -> out", "a view"),
+    op<same<Ignored, Ignored>>("dim_order_ops._clone_dim_order.default", "self, non_blocking, dim_order -> out",
+                               "a view; contiguous"),
     op<view>("aten.view_copy.default", "self, size -> out", "a view; sizes may be SymInts or -1"),
-    op<squeeze>("aten.squeeze_copy.dims", "self, dim -> out", "a view"),
-    op<squeeze_dim>("aten.squeeze_copy.dim", "self, dim -> out", "a view"),
+    op<squeeze<Ints>>("aten.squeeze_copy.dims", "self, dim -> out", "a view"),
+    op<squeeze<std::int64_t>>("aten.squeeze_copy.dim", "self, dim -> out", "a view"),
     op<unsqueeze>("aten.unsqueeze_copy.default", "self, dim -> out", "a view"),
 };
 

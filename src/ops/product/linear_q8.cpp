@@ -20,7 +20,7 @@ constexpr Variant kProductI8Variants[] = {
             "the weights are read once, in runs of memory; right for all depths"),
     Variant("threads", {.none_of = kDeepI8}, {}, {4, 4, 64}, &wgsl::product_i8, "a thread for 16 results"),
 };
-const Choice kProductI8{"product_i8", kProductI8Variants};
+const Choice kProductI8{"product_i8", kProductI8Variants, 1e-6F};
 
 Status check_weight(const Lowering& op, const Tensor& weight, const Tensor& scales, std::int64_t depth) {
   if (weight.dtype != DType::i8 || weight.rank() != 2 || weight.shape[1] < depth) {

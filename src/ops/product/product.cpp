@@ -52,7 +52,6 @@ constexpr Variant kDotVariants[] = {
 };
 
 bool is_q4(Weights w) { return w == Weights::q4 || w == Weights::q4_swapped; }
-
 bool has_nibbles(Weights w) { return is_q4(w) || w == Weights::q4_columns; }
 
 const Shader& loader(Weights w) {
@@ -158,7 +157,6 @@ Status multiply(Lowering& op, Product p) {
   const std::uint32_t lanes = v.threads(op.profile());
   // A thread of the flat kernel begins at any column.
   const bool weight_quads = quads.weight && (!is_flat || p.weights != Weights::columns);
-
   Kernel kernel{.shader = *v.shader,
                 .bind = {p.x, has_nibbles(p.weights) ? p.weight.raw(by_words ? Elem::words4 : Elem::words) : p.weight},
                 .workgroup = lanes,
@@ -170,6 +168,8 @@ Status multiply(Lowering& op, Product p) {
                               {"SWAPPED", flag(p.weights == Weights::q4_swapped)},
                               {"OFFSETS", flag(p.has_offsets)},
                               {"GATED", flag(p.is_gated)}}};
+  kernel.fits = p.params.depth % 4 == 0 && p.params.rows % v.tile.rows == 0 &&
+                std::ranges::all_of(p.params.sections, [&](const auto& s) { return s.width % v.tile.columns == 0; });
   const bool has_scales = p.scales && !has_nibbles(p.weights);
   kernel.slots = {{"epilogue", has_scales ? wgsl::epilogue_columns
                                : p.addend ? wgsl::epilogue_addend

@@ -2,6 +2,7 @@
 // neighbouring parts of the same columns' weights and of x, so each load of a team is one run of memory, and the rows
 // share what is read of the weights. At the end the team adds its sums: a subgroup by itself, a whole workgroup in a
 // tree in workgroup memory.
+//! proven: if its tiles fit
 //! uses: product_params, product_write
 //! slots: chunk, rows, team
 //
@@ -51,7 +52,8 @@ fn main(team: Team, @builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroup
   }
 }
 
-// Subgroups of any size, in the order of their threads. A workgroup smaller than a subgroup is one team.
+// Subgroups of any size, in the order of their threads: WGSL does not promise it, but engines number the threads of a
+// workgroup with one dimension so, and WG is a whole number of subgroups. A workgroup smaller than one is one team.
 //! module: team_of_subgroup
 //! needs: subgroups
 struct Team {

@@ -1,5 +1,6 @@
 // A matrix product of many rows for GPUs: a workgroup of 128 makes 32 rows by 64 columns, each thread 4 by 4 of them.
 // x and the weights, 32 deep, pass through workgroup memory, where 4-bit weights are unpacked once for all rows.
+//! proven: if its tiles fit
 //! uses: product_params, product_write
 //! slots: weights
 //

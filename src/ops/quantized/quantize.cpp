@@ -86,7 +86,7 @@ namespace {
 Status change(Lowering& op, const Bindings& bind, wgsl::AffineParams params, const Shape& shape, const Slots& slots) {
   params.quads = quads_of(shape);
   params.count = narrow(shape.numel());
-  return op.dispatch({.shader = wgsl::affine, .bind = bind, .params = params, .threads = params.quads, .slots = slots});
+  return op.dispatch_quads(wgsl::affine, bind, params, slots);
 }
 
 }  // namespace
@@ -98,20 +98,14 @@ Status change_all(Lowering& op, const Bindings& bind, wgsl::AffineParams params,
 
 namespace {
 
-/// Scales and zero points of groups, of which there are as many as elements in either.
-struct GroupFactors {
-  const Tensor& scale;
-  const Tensor* zero;
-};
-
-Status change_groups(Lowering& op, const Tensor& in, const Out& out, const GroupFactors& factors, const Blocks& blocks,
-                     wgsl::AffineParams params, const Shader& shader) {
-  if (!is_float(factors.scale.dtype)) {
-    return op.fail("{} must be float32 or float16, but it is {}", factors.scale.arg, factors.scale.dtype);
+/// There are as many groups as scales, and as zero points where these are given.
+Status change_groups(Lowering& op, const Tensor& in, const Out& out, const Tensor& scale, const Tensor* zero,
+                     const Blocks& blocks, wgsl::AffineParams params, const Shader& shader) {
+  if (!is_float(scale.dtype)) {
+    return op.fail("{} must be float32 or float16, but it is {}", scale.arg, scale.dtype);
   }
   const auto groups = blocks.groups.numel();
-  const Tensor* zero = factors.zero;
-  for (const Tensor* one : {&factors.scale, zero}) {
+  for (const Tensor* one : {&scale, zero}) {
     if (one == nullptr || one->numel() == groups || in.numel() == 0) continue;
     return op.fail("{} has shape {}, but {} of shape {} has {} groups", one->arg, one->shape, in.arg, in.shape, groups);
   }
@@ -120,7 +114,7 @@ Status change_groups(Lowering& op, const Tensor& in, const Out& out, const Group
   if (params.rank == 0) params.sizes[params.rank++] = 1;
   const auto inner = params.rank - 1;
   params.one_group = params.strides[inner] == 0 && (inner == 0 || params.sizes[inner] % 4 == 0) ? 1 : 0;
-  Bindings bind{op.read("source", in), op.read("scale", factors.scale), op.write("result", out)};
+  Bindings bind{op.read("source", in), op.read("scale", scale), op.write("result", out)};
   if (zero != nullptr) bind.push_back(op.read("zero", *zero));
   return change(op, bind, params, out.shape,
                 {{"factors", wgsl::factors_of_groups},
@@ -140,15 +134,15 @@ Result<wgsl::AffineParams> begin(Lowering& op, const Tensor& in, const std::opti
   return params;
 }
 
-/// Of a tensor seen as [outer, groups, inner].
-Blocks middle(std::int64_t outer, std::int64_t groups, std::int64_t inner) {
-  return {.view = {outer, groups, inner}, .groups = {1, groups, 1}, .counts = {}, .most_counts = {}, .most_sizes = {}};
-}
-
-std::int64_t elements_between(const Shape& shape, std::size_t from, std::size_t to) {
-  std::int64_t product = 1;
-  for (std::size_t i = from; i < to; ++i) product *= shape[i];
-  return product;
+/// Of a tensor seen as [outer, groups, inner]: the dimensions from `first` on, before `end`, count groups.
+Blocks middle(const Shape& shape, std::size_t first, std::size_t end) {
+  const auto dims = shape.dims();
+  const auto groups = wrapping_product(dims.subspan(first, end - first));
+  return {.view = {wrapping_product(dims.first(first)), groups, wrapping_product(dims.subspan(end))},
+          .groups = {1, groups, 1},
+          .counts = {},
+          .most_counts = {},
+          .most_sizes = {}};
 }
 
 // The ops: those that go back have one argument more that does not matter, a dtype, which the tensors have.
@@ -179,7 +173,7 @@ template <class... Types>
 Status by_tensors(Lowering& op, const Tensor& input, const Tensor& scale, const Tensor& zero, const Number& low,
                   const Number& high, Types..., Out& out) {
   TRY_ASSIGN(const auto params, begin(op, input, low, high, is_back<Types...>, out));
-  return change_groups(op, input, out, {scale, &zero}, middle(1, 1, input.numel()), params, shader(is_back<Types...>));
+  return change_groups(op, input, out, scale, &zero, middle(input.shape, 0, 0), params, shader(is_back<Types...>));
 }
 
 template <class... Types>
@@ -188,9 +182,8 @@ Status by_channel(Lowering& op, const Tensor& input, const Tensor& scales, const
   TRY_ASSIGN(const auto params, begin(op, input, low, high, is_back<Types...>, out));
   TRY_ASSIGN(const auto d, op.dim(axis, input.rank(), "axis"));
   if (input.rank() == 0) return op.fail("input is a scalar, which has no channels");
-  const auto& shape = input.shape;
-  const auto blocks = middle(elements_between(shape, 0, d), shape[d], elements_between(shape, d + 1, shape.rank()));
-  return change_groups(op, input, out, {scales, zeros ? &*zeros : nullptr}, blocks, params, shader(is_back<Types...>));
+  return change_groups(op, input, out, scales, zeros ? &*zeros : nullptr, middle(input.shape, d, d + 1), params,
+                       shader(is_back<Types...>));
 }
 
 template <class... Types>
@@ -198,9 +191,7 @@ Status by_token(Lowering& op, const Tensor& input, const Tensor& scales, const T
                 const Number& high, Types..., Out& out) {
   TRY_ASSIGN(const auto params, begin(op, input, low, high, is_back<Types...>, out));
   if (input.rank() == 0) return op.fail("input is a scalar, which has no tokens");
-  const auto last = input.rank() - 1;
-  return change_groups(op, input, out, {scales, &zeros},
-                       middle(1, elements_between(input.shape, 0, last), input.shape[last]), params,
+  return change_groups(op, input, out, scales, &zeros, middle(input.shape, 0, input.rank() - 1), params,
                        is_back<Types...> ? wgsl::dequantize : wgsl::quantize_tokens);
 }
 
@@ -213,7 +204,7 @@ Status by_block(Lowering& op, const Tensor& input, const LiveInts& block_size, c
   TRY_ASSIGN(const auto blocks, blocks_of(op, input, block_size));
   // A zero point without elements is none.
   const bool has_zero = zero && zero->numel() > 0;
-  return change_groups(op, input, out, {scale, has_zero ? &*zero : nullptr}, blocks, params, shader(kBack));
+  return change_groups(op, input, out, scale, has_zero ? &*zero : nullptr, blocks, params, shader(kBack));
 }
 
 // --- int8 in and out ---
@@ -232,11 +223,11 @@ Status q8_add(Lowering& op, const Tensor& a, const Tensor& b, const Number& a_sc
   Shape shape;
   if (!broadcast(a.shape, b.shape, shape)) return op.fail("shapes {} and {} do not broadcast", a.shape, b.shape);
   TRY(op.set_shape(out, shape));
-  const auto f = [](double number) { return static_cast<float>(number); };
-  Kernel kernel = broadcast_kernel(op, wgsl::binary, {&a, &b}, out,
-                                   {.x = f(alpha.value),
-                                    .numbers = {f(a_scale.value), f(a_zero.value), f(b_scale.value), f(b_zero.value),
-                                                f(1 / scale.value), f(zero.value)}});
+  Kernel kernel =
+      broadcast_kernel(op, wgsl::binary, {&a, &b}, out,
+                       {.x = alpha.to_float(),
+                        .numbers = {a_scale.to_float(), a_zero.to_float(), b_scale.to_float(), b_zero.to_float(),
+                                    static_cast<float>(1 / scale.value), zero.to_float()}});
   kernel.expression = "add_bytes(a, b)";
   kernel.slots.push_back({"type", wgsl::truth});
   kernel.slots.push_back({"functions", wgsl::add_bytes});
@@ -248,7 +239,7 @@ Status q8_relu(Lowering& op, const Tensor& input, const Number& in_scale, const 
   TRY(check_bytes(op, {&input, &out}));
   TRY(op.set_shape(out, input.shape));
   auto params = fixed_params(in_scale.value, in_zero.value, 1 / scale.value);
-  params.result_zero = static_cast<float>(zero.value);
+  params.result_zero = zero.to_float();
   return change_all(op, {op.read("source", input), op.write("result", out)}, params, out.shape, wgsl::requantize_relu);
 }
 
@@ -260,7 +251,7 @@ Status q8_pixel_shuffle(Lowering& op, const Tensor& input, const Number& in_scal
   if (in_zero.value == zero.value && std::abs(in_scale.value * inverse.value - 1) < 1e-4) return {};
   // As torch, which takes the inverse of the inverse.
   auto params = fixed_params(in_scale.value, in_zero.value, 1 / (1 / inverse.value));
-  params.result_zero = static_cast<float>(zero.value);
+  params.result_zero = zero.to_float();
   return change_all(op, {op.write("result", out)}, params, out.shape, wgsl::requantize_in_place);
 }
 

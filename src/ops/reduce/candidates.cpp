@@ -6,6 +6,13 @@
 namespace nibble::ops {
 namespace {
 
+constexpr Variant kPeaks[] = {
+    Variant("shared", {.subgroups = true}, {Adapters::gpu}, {1, 4}, &wgsl::candidates_by_four,
+            "four lanes take sixteen quads, and read those that lie together"),
+    Variant("thread", {}, {}, {}, &wgsl::candidates, "a thread takes sixteen quads"),
+};
+constexpr Choice kPeaksChoice{"candidates", kPeaks};
+
 Status top_candidates(Lowering& op, const Float<Tensor>& self, std::int64_t count, const Outs& outs) {
   if (self.rank() == 0) return op.fail("self is a scalar, which has no rows");
   if (count < 1 || count > 1024) return op.fail("count is {}, but it must be from 1 to 1024", count);
@@ -24,13 +31,15 @@ Status top_candidates(Lowering& op, const Float<Tensor>& self, std::int64_t coun
   }
   const auto dispatch = [&](const Shader& shader, std::uint64_t threads, const Shader& part) {
     Kernel kernel{.shader = shader, .bind = {Scratch::write("levels", Elem::i32)}, .params = p, .threads = threads};
-    kernel.work = Size(threads) * (&shader == &wgsl::candidates ? 16 : p.groups);
+    kernel.work = Size(threads) * (&shader == &wgsl::candidates_rank ? p.groups : 16);
     kernel.slots = {{"part", part}, {"fold", wgsl::fold_exponentials}};
     if (&part == &wgsl::take_logits || &part == &wgsl::keep_logits) kernel.bind.push_back(op.read("source", self));
     for (std::size_t i = 0; i < results.size() && &part == &wgsl::keep_candidates; ++i)
       kernel.bind.push_back(results[i]);
     return op.dispatch(kernel);
   };
+  const auto& peaks =
+      op.choose(kPeaksChoice, {.width = op.extent(narrow(width), narrow(op.bound(self)[self.rank() - 1]), {&self})});
   // Places are counted in vec4s. Those of the levels depend only on the largest width, and take at most half of its.
   p.stride = narrow(op.bound(self)[self.rank() - 1] / 4 + 2);
   TRY(op.scratch((Size(p.stride).div_up(2) + 64 + 4 * static_cast<std::uint64_t>(count)) * 16));
@@ -38,7 +47,8 @@ Status top_candidates(Lowering& op, const Float<Tensor>& self, std::int64_t coun
   for (; levels.empty() || p.stride > 272; p.to += 6 * p.stride) {
     p.stride = (p.stride + 15) / 16;
     p.count = (p.groups + 15) / 16;
-    TRY(dispatch(wgsl::candidates, p.count, levels.empty() ? wgsl::take_logits : wgsl::take_peaks));
+    TRY(dispatch(*peaks.shader, std::uint64_t{p.count} * peaks.tile.columns,
+                 levels.empty() ? wgsl::take_logits : wgsl::take_peaks));
     levels.push_back(p.to);
     levels.push_back(p.to + 4 * p.stride);
     p.base = p.to + 4 * p.stride;
@@ -61,6 +71,6 @@ constexpr Op kCandidatesOps[] = {
 
 }  // namespace
 
-const Family kCandidates{"candidates", kCandidatesOps};
+const Family kCandidates{"candidates", kCandidatesOps, {&kPeaksChoice}};
 
 }  // namespace nibble::ops

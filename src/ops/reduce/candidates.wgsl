@@ -1,24 +1,67 @@
 // The largest of each four elements, and the largest of each four of those: a thread takes sixteen quads. It folds their
 // exponentials, too.
 // Bindings: levels; source, where the elements are logits.
+//! uses: candidate_peaks
+
+@compute @workgroup_size(WG)
+fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
+  let i = thread_index(id, groups);
+  if (i < params.count) {
+    take_sixteen(i);
+  }
+}
+
+// The same for GPUs: four neighbours take the sixteen quads, four that lie together at a time, and pass each other their
+// peaks. Where they are no neighbours in their subgroup, the first takes all.
+//! module: candidates_by_four
+//! uses: candidate_peaks, subgroup_runs
+//! needs: subgroups
+
+@compute @workgroup_size(WG)
+fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
+  let thread = thread_index(id, groups);
+  let i = thread / 4u;
+  let lane = thread % 4u;
+  let run = run_of(thread, 4u);
+  state = start();
+  var own = vec4<i32>();
+  var tops = vec4<i32>();
+  for (var k = 0u; k < 4u; k++) {
+    let p = peak(16u * i + 4u * k + lane);
+    let pair = vec2<i32>(p, subgroupShuffleXor(p, 1u));
+    let near = select(pair, pair.yx, (lane & 1u) == 1u);
+    let far = subgroupShuffleXor(near, 2u);
+    let peaks = select(vec4<i32>(near, far), vec4<i32>(far, near), lane >= 2u);
+    own = select(own, peaks, k == lane);
+    tops = vec4<i32>(tops.yzw, largest(peaks));
+  }
+  var all = merge(state, subgroupShuffleXor(state, 1u));
+  all = merge(all, subgroupShuffleXor(all, 2u));
+  if (i < params.count && run == 4u) {
+    store4_levels(params.to + thread, own);
+    if (lane == 0u) {
+      store_tops(i, tops, all);
+    }
+  } else if (i < params.count && lane == 0u) {
+    take_sixteen(i);
+  }
+}
+
+//! module: candidate_peaks
 //! uses: candidate_params
 //! slots: fold, part
-
 var<private> state: S;
-
 fn peak(quad: u32) -> i32 {
   if (quad >= params.groups) {
     return NOTHING;
   }
   return largest(take(quad));
 }
-
-@compute @workgroup_size(WG)
-fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
-  let i = thread_index(id, groups);
-  if (i >= params.count) {
-    return;
-  }
+fn store_tops(i: u32, tops: vec4<i32>, s: S) {
+  store4_levels(params.to + 4u * params.stride + i, tops);
+  store4_levels(params.to + 5u * params.stride + i, vec4<i32>(bitcast<vec2<i32>>(s), 0, 0));
+}
+fn take_sixteen(i: u32) {
   state = start();
   var tops = vec4<i32>();
   for (var k = 4u * i; k < 4u * i + 4u; k++) {
@@ -26,8 +69,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     store4_levels(params.to + k, peaks);
     tops = vec4<i32>(tops.yzw, largest(peaks));
   }
-  store4_levels(params.to + 4u * params.stride + i, tops);
-  store4_levels(params.to + 5u * params.stride + i, vec4<i32>(bitcast<vec2<i32>>(state), 0, 0));
+  store_tops(i, tops, state);
 }
 
 //! module: take_logits

@@ -12,16 +12,13 @@ using Channels = std::array<const Tensor*, 4>;  // weight, bias and two statisti
 Status normalize(Lowering& op, const Tensor& input, const Channels& given, const Number& eps, const Out& out,
                  Kernel kernel, std::int64_t group, std::uint32_t parts, std::size_t axis = 1) {
   const auto channels = input.shape[axis];
-  Size inner = 1;
-  for (const auto size : input.shape.dims().subspan(axis + 1)) inner = inner * Size::from_signed(size);
-  const auto planes = Size::from_signed(axis == 0 ? 1 : input.shape[0]) * Size::from_signed(channels);
   kernel.params = wgsl::ChannelNormParams{.quads = quads_of(input.shape),
-                                          .planes = narrow(planes.unchecked()),
-                                          .inner = narrow(inner.unchecked()),
+                                          .planes = narrow(wrapping_product(input.shape.dims().first(axis + 1))),
+                                          .inner = narrow(wrapping_product(input.shape.dims().subspan(axis + 1))),
                                           .channels = narrow(channels),
                                           .group = narrow(group),
                                           .parts = parts,
-                                          .epsilon = static_cast<float>(eps.value)};
+                                          .epsilon = eps.to_float()};
   kernel.threads = quads_of(input.shape);
   kernel.bind.push_back(op.read("source", input));
   kernel.bind.push_back(op.write("result", out));
@@ -73,18 +70,13 @@ Status group_norm(Lowering& op, const Float<Tensor>& input, const std::optional<
     return op.fail("group is {}, which does not divide {} channels", groups, input.shape[1]);
   }
   if (outs.size() != 3) return op.fail("out must hold three tensors");
-  for (std::size_t i = 0; i < outs.size(); ++i) {
-    if (!outs.has(i)) continue;
-    Out out = outs[i];
-    TRY(op.set_shape(out, i == 0 ? input.shape : Shape{input.shape[0], groups}));
-  }
+  const Shape stat{input.shape[0], groups};
+  TRY(op.set_shapes(outs, {input.shape, stat, stat}));
   const auto grouped = [&](const Shape& shape) {
-    std::uint64_t width = 1;
-    for (const auto size : shape.dims().subspan(1)) width *= static_cast<std::uint64_t>(size);
-    return Shape{shape[0], groups, static_cast<std::int64_t>(width / static_cast<std::uint64_t>(groups))};
+    return Shape{shape[0], groups, wrapping_product(shape.dims().subspan(1)) / groups};
   };
   auto lines = lines_of(op, input, grouped(input.shape), grouped(op.bound(input)), {false, false, true});
-  lines.params.scalar = static_cast<float>(eps.value);
+  lines.params.scalar = eps.to_float();
   TRY(fold(op, input, lines, kMoments));
   TRY(merge_parts(op, lines.params, kMoments));
   if (outs.has(0)) {

@@ -1,5 +1,6 @@
 // Channels brought to unit size: one thread makes four neighbouring elements.
 // Bindings: source, result, perhaps weight and bias; running_mean and running_var, or states.
+//! proven: planes behind the last are the last
 //! slots: statistics, weight, bias
 
 struct Params {

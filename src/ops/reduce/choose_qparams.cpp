@@ -12,6 +12,8 @@ namespace nibble::ops {
 namespace {
 
 constexpr std::uint32_t kRuns = 1;  // every block is one run of elements
+constexpr When kQparamsByGroup{.max_width = 64 * DeviceProfile::kMaxRounds, .traits = kRuns};
+constexpr When kQparamsBySubgroups{.max_width = kQparamsByGroup.max_width, .traits = kRuns, .subgroups = true};
 
 // A workgroup makes four rows, because the results of four are stored as one; a quarter of its threads folds each.
 // What no row is best for is taken by the first that is right: cores, or lanes.
@@ -22,7 +24,8 @@ constexpr Variant kQparamsVariants[] = {
             "as cores, with threads for a GPU"),
     Variant("vector", {.max_width = 8 * DeviceProfile::kMaxRounds, .traits = kRuns}, {Adapters::cpu}, {4, 1, 32}, {},
             "a CPU adapter runs the threads of a quarter as one vector"),
-    Variant("group", {.max_width = 64 * DeviceProfile::kMaxRounds, .traits = kRuns}, {Adapters::gpu}, {4, 1, 256}, {},
+    Variant("subgroups", kQparamsBySubgroups, {Adapters::gpu}, {4, 1, 256}, {}, "as group, with one barrier"),
+    Variant("group", kQparamsByGroup, {Adapters::gpu}, {4, 1, 256}, {},
             "neighbouring lanes read neighbouring elements"),
 };
 constexpr Choice kQparams{"choose_qparams", kQparamsVariants};
@@ -83,23 +86,21 @@ Status choose(Lowering& op, const Tensor& input, const Blocks& blocks, const Sha
                                                 kRuns, blocks.is_runs, may_vary && op.varies({&input})));
   Kernel kernel{.shader = wgsl::choose_qparams,
                 .bind = results,
-                .threads = (Size(params.rows).div_up(variant.tile.rows) * variant.tile.threads).unchecked(),
-                .workgroup = variant.tile.threads,
+                .threads = Size(params.rows).div_up(4).unchecked(),
                 .work = Size(params.rows) * params.width,
-                .whole_groups = true,
-                .slots = {{"qparams", rule.shader}, {"keep", keep}}};
+                .slots = {{"qparams", rule.shader}, {"keep", keep}, {"fold", wgsl::fold_extremes}}};
   if (variant.tile.threads == 1) {
     const Fold extremes{.shader = &wgsl::fold_extremes, .lanes = 4};
     TRY(fold(op, input, lines, extremes, variant));
     params.parts = lines.params.parts;
     kernel.shader = wgsl::fold_qparams;
-    kernel.threads = Size(params.rows).div_up(4).unchecked();
-    kernel.workgroup = 64;
-    kernel.whole_groups = false;
-    kernel.slots.push_back({"fold", wgsl::fold_extremes});
     add_states(kernel, extremes);
   } else {
     kernel.bind.push_back(op.read("source", input));
+    kernel.workgroup = variant.tile.threads;
+    kernel.whole_groups = true;
+    kernel.threads *= kernel.workgroup;
+    kernel.slots.push_back({"join", variant.right.subgroups ? wgsl::join_by_subgroups : wgsl::join_by_halves});
   }
   kernel.params = params;
   return op.dispatch(kernel);

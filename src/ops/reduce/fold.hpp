@@ -15,8 +15,6 @@ struct Fold {
   Elem elem = Elem::f32;
 };
 
-using DimSet = std::array<bool, Shape::kMaxRank>;
-
 /// The lines of a tensor: what is left when the folded dimensions are taken away.
 struct Lines {
   wgsl::FoldParams params;

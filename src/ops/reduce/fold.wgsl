@@ -1,5 +1,6 @@
 // First part of a fold: thread (line, part) folds every parts-th of the line's elements.
 // Bindings: source, states [lines, parts].
+//! proven: a thread stays in its line
 //! uses: fold_params, fold_line
 //! slots: fold, states
 
@@ -21,6 +22,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
 // The same by a workgroup for each line, whose only state is complete then: neighbouring lanes read neighbouring
 // elements of a line that is a run.
 //! module: fold_group
+//! proven: a thread stays in its line
 //! uses: fold_params, fold_line
 //! slots: fold, states, join
 
@@ -30,9 +32,9 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups) groups: v
   if (line >= params.lines) {
     return;
   }
-  let s = joined(fold_line(line, lane.index, WG), lane);
+  join(fold_line(line, lane.index, WG), lane, WG);
   if (lane.index == 0u) {
-    set_state(line, s);
+    set_state(line, joined(0u, WG));
   }
 }
 

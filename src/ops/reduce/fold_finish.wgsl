@@ -1,5 +1,6 @@
 // Last part of a fold to one element per line: one thread makes four of them.
 // Bindings: states [lines, parts], result.
+//! proven: lines behind the last are the last
 //! uses: fold_params
 //! slots: fold, states, finish
 

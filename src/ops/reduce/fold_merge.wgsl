@@ -1,5 +1,6 @@
 // Middle of a fold whose states are read more than once: one thread merges the states of a line into the first.
 // Bindings: states [lines, parts].
+//! proven: lines have as many states as there are parts
 //! uses: fold_params
 //! slots: fold, states
 

@@ -27,7 +27,7 @@ Status rms(Lowering& op, const Tensor& x, const std::optional<Tensor>& weight, c
   }
   TRY(op.set_shape(out, x.shape));
   auto lines = lines_of(op, x, from_dim(last));
-  lines.params.scalar = static_cast<float>(eps.value);
+  lines.params.scalar = eps.to_float();
   return rows(op,
               {.fold = {.shader = &wgsl::fold_squares},
                .slots = {{"apply", wgsl::apply_rms_norm}, {"weight", weight_of(weight)}},
@@ -75,13 +75,9 @@ Status native_layer_norm(Lowering& op, const Float<Tensor>& input, const LiveInt
     if (!*t || (*t)->shape == inner) continue;
     return op.fail("{} has shape {}, but {} is normalized", (*t)->arg, (*t)->shape, inner);
   }
-  for (std::size_t i = 0; i < outs.size(); ++i) {
-    if (!outs.has(i)) continue;
-    Out out = outs[i];
-    TRY(op.set_shape(out, i == 0 ? input.shape : stat));
-  }
+  TRY(op.set_shapes(outs, {input.shape, stat, stat}));
   auto lines = lines_of(op, input, from_dim(kept));
-  lines.params.scalar = static_cast<float>(eps.value);
+  lines.params.scalar = eps.to_float();
   const RowsOp norm{.fold = kMoments,
                     .slots = {{"apply", wgsl::apply_layer_norm},
                               {"weight", weight_of(weight)},

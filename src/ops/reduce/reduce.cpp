@@ -13,26 +13,17 @@ struct Order {
 constexpr Order kMax{&wgsl::max_of_floats, &wgsl::max_of_ints};
 constexpr Order kMin{&wgsl::min_of_floats, &wgsl::min_of_ints};
 
-/// The dimensions that a list names: no list, or an empty one, means all of them.
-Result<DimSet> dims_of(const Lowering& op, const Tensor& self, const std::optional<Ints>& dims) {
-  DimSet set{};
-  const bool all = !dims || dims->size() == 0;
-  set.fill(all);
-  for (std::size_t i = 0; !all && i < dims->size(); ++i) {
-    TRY_ASSIGN(const auto d, op.dim((*dims)[i], self.rank(), "dim"));
-    set[d] = true;
-  }
-  return set;
+/// The dimensions that an argument names: without one, all of them.
+template <class Dims>
+Result<DimSet> dims_of(const Lowering& op, const Tensor& self, const std::optional<Dims>& dims) {
+  DimSet all;
+  all.fill(true);
+  return dims ? op.dims(*dims, self.rank(), "dim") : all;
 }
 
-Result<DimSet> dims_of(const Lowering& op, const Tensor& self, const std::optional<std::int64_t>& dim) {
-  DimSet set{};
-  set.fill(!dim);
-  if (dim) {
-    TRY_ASSIGN(const auto d, op.dim(*dim, self.rank(), "dim"));
-    set[d] = true;
-  }
-  return set;
+/// The same where an empty list means all of them too.
+Result<DimSet> some_dims_of(const Lowering& op, const Tensor& self, const std::optional<Ints>& dims) {
+  return dims_of(op, self, dims && dims->size() == 0 ? std::nullopt : dims);
 }
 
 /// Says the shape of `out`, and gives the lines to fold.
@@ -56,7 +47,7 @@ Status sum(Lowering& op, const Tensor& self, const std::optional<Ints>& dims, bo
   if ((!is_float(out.dtype) && !on_ints) || (on_ints && (is_mean || is_float(self.dtype)))) {
     return op.fail("cannot reduce {} to {}", self.dtype, out.dtype);
   }
-  TRY_ASSIGN(const auto is_folded, dims_of(op, self, dims));
+  TRY_ASSIGN(const auto is_folded, some_dims_of(op, self, dims));
   TRY_ASSIGN(auto lines, reduced(op, self, is_folded, keepdim, out));
   lines.params.scalar = is_mean ? static_cast<float>(lines.params.width) : 1.0F;
   const Fold f{.shader = &wgsl::fold_sum,
@@ -67,7 +58,7 @@ Status sum(Lowering& op, const Tensor& self, const std::optional<Ints>& dims, bo
 
 Status variance(Lowering& op, const Tensor& self, const std::optional<Ints>& dims, double correction, bool keepdim,
                 Out& out) {
-  TRY_ASSIGN(const auto is_folded, dims_of(op, self, dims));
+  TRY_ASSIGN(const auto is_folded, some_dims_of(op, self, dims));
   TRY_ASSIGN(auto lines, reduced(op, self, is_folded, keepdim, out));
   lines.params.scalar = static_cast<float>(correction);
   return reduce(op, self, lines, out, kMoments, wgsl::finish_variance);
@@ -103,7 +94,7 @@ Status extreme_value(Lowering& op, const Tensor& self, const std::optional<Ints>
   if (is_float(self.dtype) != is_float(out.dtype)) {
     return op.fail("self is {}, but the output is {}", self.dtype, out.dtype);
   }
-  TRY_ASSIGN(const auto is_folded, dims_of(op, self, dims));
+  TRY_ASSIGN(const auto is_folded, some_dims_of(op, self, dims));
   return extreme(op, self, is_folded, keepdim, out, order, wgsl::finish_extreme);
 }
 
@@ -118,10 +109,7 @@ Status extreme_place(Lowering& op, const Tensor& self, const std::optional<std::
 template <class Dims>
 Status any_of(Lowering& op, const Tensor& self, const std::optional<Dims>& dim, bool keepdim, Out& out) {
   if (out.dtype != DType::boolean) return op.fail("out must be bool, but it is {}", out.dtype);
-  TRY_ASSIGN(auto is_folded, dims_of(op, self, dim));
-  if constexpr (std::is_same_v<Dims, Ints>) {
-    if (dim && dim->size() == 0) is_folded = {};  // unlike in sums
-  }
+  TRY_ASSIGN(const auto is_folded, dims_of(op, self, dim));
   TRY_ASSIGN(auto lines, reduced(op, self, is_folded, keepdim, out));
   const Fold f{
       .shader = &wgsl::fold_any, .elements = is_float(self.dtype) ? &wgsl::floats : &wgsl::ints, .elem = Elem::i32};

@@ -1,6 +1,7 @@
 // Second half of an op along lines: one thread makes four neighbouring elements, of one line where lines are
 // whole vec4s, else perhaps of four.
 // Bindings: source, result, perhaps weight and bias, states [lines, parts].
+//! proven: lines behind the last are the last
 //! uses: fold_params
 //! slots: fold, apply, states
 

@@ -1,5 +1,6 @@
 // An op along lines in one go: a workgroup folds a line of whole vec4s, then makes its elements anew.
 // Bindings: source, or a, b and sum; result; perhaps weight and bias.
+//! proven: lines are whole vec4s
 //! uses: fold_params
 //! slots: fold, apply, load, join
 //
@@ -18,7 +19,8 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups) groups: v
   for (var quad = lane.index; quad < per_line; quad += WG) {
     s = merge(s, lift4(first4(first + quad), 4u * quad, 1u));
   }
-  let d = done(joined(s, lane));
+  join(s, lane, WG);
+  let d = done(joined(0u, WG));
   for (var quad = lane.index; quad < per_line; quad += WG) {
     store4_result(first + quad, apply4(again4(first + quad), d, quad));
   }

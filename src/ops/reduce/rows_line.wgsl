@@ -1,6 +1,7 @@
 // An op along lines in one go, for CPU adapters and results that can be stored one by one: a thread folds a line of any
 // length and any distance between its elements, then makes its elements anew. No barrier, one division.
 // Bindings: source, result (of single elements), perhaps weight and bias.
+//! proven: a thread stays in its line
 //! uses: fold_params
 //! slots: fold, apply
 

@@ -1,6 +1,7 @@
 // An op along lines in one go, for CPU adapters: a thread folds a line of whole vec4s, then makes its elements anew.
 // No barrier, so it beats a workgroup for each line wherever there are lines enough for all cores.
 // Bindings: source, or a, b and sum; result; perhaps weight and bias.
+//! proven: lines are whole vec4s
 //! uses: fold_params
 //! slots: fold, apply, load
 

@@ -7,10 +7,8 @@ namespace {
 
 template <const Shader& apply>
 Status softmax(Lowering& op, const Float<Tensor>& self, std::int64_t dim, Ignored, Float<Out>& out) {
-  TRY_ASSIGN(const auto d, op.dim(dim, self.rank(), "dim"));
+  TRY_ASSIGN(const auto is_folded, op.dims(dim, self.rank(), "dim"));
   TRY(op.set_shape(out, self.shape));
-  DimSet is_folded{};
-  is_folded[d] = true;
   auto lines = lines_of(op, self, is_folded);
   return rows(op, {.fold = {.shader = &wgsl::fold_exponentials, .lanes = 2}, .slots = {{"apply", apply}}}, self, lines,
               out);

@@ -16,9 +16,7 @@ inline Result<std::array<std::uint32_t, 2>> image_size(const Lowering& op, const
 
 /// How many images there are.
 inline std::uint32_t planes_of(const Shape& images) {
-  Size planes = 1;
-  for (const auto size : images.dims().first(images.rank() - 2)) planes = planes * Size::from_signed(size);
-  return narrow(planes.unchecked());
+  return narrow(wrapping_product(images.dims().first(images.rank() - 2)));
 }
 
 }  // namespace nibble::ops

@@ -25,12 +25,11 @@ Status resample(Lowering& op, const Tensor& input, const Tensor* grid, Resample&
   params.size = {narrow(height), narrow(width)};
   Bindings bind{op.read("source", input), op.write("result", out)};
   if (grid != nullptr) bind.push_back(op.read("grid", *grid).lanes(2));
-  return op.dispatch(
-      {.shader = wgsl::resample, .bind = bind, .params = params, .threads = params.quads, .slots = slots});
+  return op.dispatch_quads(wgsl::resample, bind, params, slots);
 }
 
-Status upsample(Lowering& op, const Tensor& input, const std::optional<LiveInts>& output_size, bool align_corners,
-                const std::optional<Numbers>& factors, const Slots& slots, Out& out) {
+Status resize(Lowering& op, const Tensor& input, const std::optional<LiveInts>& output_size, bool align_corners,
+              const std::optional<Numbers>& factors, const Slots& slots, Out& out) {
   TRY_ASSIGN(auto params, images_of(op, input, align_corners));
   if (output_size.has_value() == factors.has_value()) {
     return op.fail("either output_size or scale_factors must be given, but {}", factors ? "both are" : "neither is");
@@ -58,16 +57,11 @@ Status upsample(Lowering& op, const Tensor& input, const std::optional<LiveInts>
   return resample(op, input, nullptr, params, slots, out, size[0], size[1]);
 }
 
-Status upsample_nearest(Lowering& op, const Float<Tensor>& input, const std::optional<LiveInts>& output_size,
-                        const std::optional<Numbers>& factors, Float<Out>& out) {
-  const Slots slots{{"positions", wgsl::whole_positions}, {"padding", wgsl::no_padding}, {"look", wgsl::look_nearest}};
-  return upsample(op, input, output_size, false, factors, slots, out);
-}
-
-Status upsample_bilinear(Lowering& op, const Float<Tensor>& input, const std::optional<LiveInts>& output_size,
-                         bool align_corners, const std::optional<Numbers>& factors, Float<Out>& out) {
-  const Slots slots{{"positions", wgsl::scaled_positions}, {"padding", wgsl::no_padding}, {"look", wgsl::look_linear}};
-  return upsample(op, input, output_size, align_corners, factors, slots, out);
+template <const Shader& positions, const Shader& look, class... Corners>
+Status upsample(Lowering& op, const Float<Tensor>& input, const std::optional<LiveInts>& output_size,
+                Corners... are_aligned, const std::optional<Numbers>& factors, Float<Out>& out) {
+  const Slots slots{{"positions", positions}, {"padding", wgsl::no_padding}, {"look", look}};
+  return resize(op, input, output_size, (are_aligned || ...), factors, slots, out);
 }
 
 Status grid_sampler(Lowering& op, const Float<Tensor>& input, const Float<Tensor>& grid, std::int64_t interpolation,
@@ -107,15 +101,14 @@ Status grid_priors(Lowering& op, const Tensor& self, const Number& stride, const
   const auto count = Size::from_signed(self.shape[self.rank() - 2]) * Size::from_signed(width);
   if (!(count * 2).fits_u32()) return op.fail("self has shape {}, too large to count in 32 bits", self.shape);
   TRY(op.set_shape(out, {static_cast<std::int64_t>(count.unchecked()), 2}));
-  const wgsl::GridPriorsParams params{.quads = quads_of(out.shape),
-                                      .width = narrow(width),
-                                      .stride = static_cast<float>(stride.value),
-                                      .shift = static_cast<float>(offset.value)};
-  return op.dispatch(
-      {.shader = wgsl::grid_priors, .bind = {op.write("result", out)}, .params = params, .threads = params.quads});
+  const wgsl::GridPriorsParams params{
+      .quads = quads_of(out.shape), .width = narrow(width), .stride = stride.to_float(), .shift = offset.to_float()};
+  return op.dispatch_quads(wgsl::grid_priors, {op.write("result", out)}, params);
 }
 
 constexpr Note kSizes = "sizes may be SymInts";
+constexpr auto upsample_nearest = upsample<wgsl::whole_positions, wgsl::look_nearest>;
+constexpr auto upsample_bilinear = upsample<wgsl::scaled_positions, wgsl::look_linear, bool>;
 
 constexpr Op kResampleOps[] = {
     op<upsample_nearest>("aten.upsample_nearest2d.vec", "input, output_size, scale_factors -> out", kSizes),

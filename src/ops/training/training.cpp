@@ -25,14 +25,13 @@ Status fused_ce(Lowering& op, const Float<Tensor>& logits, const Tensor& labels,
                                         .parts = lines.params.parts,
                                         .node = op.node(),
                                         .site = op.add_fault_site(labels, logits.shape[1]),
-                                        .n_valid = static_cast<float>(n_valid.value)};
+                                        .n_valid = n_valid.to_float()};
+  TRY(op.set_shapes(outs, {Shape{}, logits.shape}));
   for (const std::size_t i : {0U, 1U}) {
     if (!outs.has(i)) continue;
-    Out out = outs[i];
-    TRY(op.set_shape(out, i == 0 ? Shape{} : logits.shape));
     TRY(op.dispatch({.shader = i == 0 ? wgsl::cross_entropy_loss : wgsl::cross_entropy_gradient,
                      .bind = {Scratch::read("states", Elem::f32).lanes(2), op.read("source", logits),
-                              op.read("labels", labels), op.write("result", out), Lowering::fault()},
+                              op.read("labels", labels), op.write("result", outs[i]), Lowering::fault()},
                      .params = params,
                      .threads = i == 0 ? 64U : quads_of(logits.shape),
                      .workgroup = 64,
@@ -48,42 +47,32 @@ Status adamw_step(Lowering& op, const Float<State>& param, const Float<State>& m
                   const Number& eps, const Number& decay, const Number& correction1, const Number& correction2,
                   const Outs& outs) {
   const std::array<const State*, 3> states{&param, &m, &v};
-  for (const Tensor* t :
-       {static_cast<const Tensor*>(&m), static_cast<const Tensor*>(&v), static_cast<const Tensor*>(&grad)}) {
-    if (!(t->shape == param.shape)) {
-      return op.fail("{} has shape {}, but param has shape {}", t->arg, t->shape, param.shape);
-    }
+  for (const Tensor* t : std::initializer_list<const Tensor*>{&m, &v, &grad}) {
+    if (t->shape == param.shape) continue;
+    return op.fail("{} has shape {}, but param has shape {}", t->arg, t->shape, param.shape);
   }
-  const auto f = [](double number) { return static_cast<float>(number); };
   const wgsl::AdamwParams params{.quads = quads_of(param.shape),
-                                 .lr = f(lr.value),
-                                 .decay = f(1 - lr.value * decay.value),
-                                 .beta1 = f(beta1.value),
-                                 .beta2 = f(beta2.value),
-                                 .rest1 = f(1 - beta1.value),
-                                 .rest2 = f(1 - beta2.value),
-                                 .eps = f(eps.value),
-                                 .correction1 = f(correction1.value),
-                                 .correction2 = f(correction2.value)};
-  TRY(op.dispatch(
-      {.shader = wgsl::adamw,
-       .bind = {op.update("param", param), op.update("mean", m), op.update("variance", v), op.read("grad", grad)},
-       .params = params,
-       .threads = params.quads}));
+                                 .lr = lr.to_float(),
+                                 .decay = static_cast<float>(1 - lr.value * decay.value),
+                                 .beta1 = beta1.to_float(),
+                                 .beta2 = beta2.to_float(),
+                                 .rest1 = static_cast<float>(1 - beta1.value),
+                                 .rest2 = static_cast<float>(1 - beta2.value),
+                                 .eps = eps.to_float(),
+                                 .correction1 = correction1.to_float(),
+                                 .correction2 = correction2.to_float()};
+  const Bindings bind{op.update("param", param), op.update("mean", m), op.update("variance", v), op.read("grad", grad)};
+  TRY(op.dispatch_quads(wgsl::adamw, bind, params));
+  TRY(op.set_shapes(outs, {param.shape, m.shape, v.shape}));
   for (std::size_t i = 0; i < std::min(outs.size(), states.size()); ++i) {
-    if (!outs.has(i) || outs[i].id == states[i]->id) continue;
-    Out out = outs[i];
-    TRY(op.set_shape(out, states[i]->shape));
-    TRY(convert(op, *states[i], out));
+    if (outs.has(i)) TRY(convert(op, *states[i], outs[i]));
   }
   return {};
 }
 
 /// What a tensor has of rows, seen as a matrix.
 std::int64_t rows_of(const Tensor& t) {
-  std::int64_t rows = 1;
-  for (std::size_t i = 0; i + 1 < t.rank(); ++i) rows = wrapping_product(rows, t.shape[i]);
-  return rows;
+  return wrapping_product(t.shape.dims().first(std::max<std::size_t>(t.rank(), 1) - 1));
 }
 
 /// The transpose of d_out times x.

@@ -1,9 +1,17 @@
 // One generation: pieces of text, and what they cost.
 
 import type { NibbleError } from "#nibble";
-import type { FinishReason, Generation, GenerateStats, Piece, TokenLogprob, Usage } from "../generate_types.js";
+import type {
+  FinishReason,
+  Generation,
+  GenerateStats,
+  LanguageModel,
+  Piece,
+  TokenLogprob,
+  Usage,
+} from "../generate_types.js";
 import type { Constraint } from "./constraint_module.js";
-import type { Generator } from "./generator.js";
+import { type Generator, statsOf } from "./generator.js";
 import type { Choice, Logprob, Sampler } from "./sampler.js";
 import type { Finish } from "./sequence.js";
 import { invalid, type Settings } from "./settings.js";
@@ -21,24 +29,10 @@ const reasons: Record<Exclude<Finish, "none">, FinishReason> = {
 /** What cancel() aborts with. */
 const quietly = Symbol("cancelled");
 
-const noStats: GenerateStats = {
-  promptTokens: 0,
-  cachedTokens: 0,
-  generatedTokens: 0,
-  calls: 0,
-  inferenceStartMs: 0,
-  promptEvalEndMs: 0,
-  firstTokenMs: 0,
-  inferenceEndMs: 0,
-  aggregateSamplingTimeMs: 0,
-  timeToFirstTokenMs: 0,
-  promptTokensPerSecond: 0,
-  generatedTokensPerSecond: 0,
-};
-
 /** What a generation needs of its session. */
 export interface Host {
   readonly tokenizer: ModelTokenizer;
+  readonly model: LanguageModel;
   /** A text that must be what a grammar wants. */
   constrain(grammar: string): Promise<Constraint>;
   /** Lets `work` run when all that was asked for before is done. */
@@ -102,7 +96,13 @@ export class TextGeneration implements Generation {
   }
 
   get stats(): GenerateStats {
-    return this.kept ?? this.generator?.stats ?? { ...noStats, promptTokens: this.prompt.length };
+    return (
+      this.kept ??
+      this.generator?.stats ?? {
+        ...statsOf(this.host.model.program),
+        promptTokens: this.prompt.length,
+      }
+    );
   }
 
   get usage(): Usage {

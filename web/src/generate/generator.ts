@@ -66,12 +66,30 @@ const noTimes = {
   promptTokens: 0,
   cachedTokens: 0,
   calls: 0,
+  dispatches: 0,
   inferenceStartMs: 0,
   promptEvalEndMs: 0,
   firstTokenMs: 0,
   inferenceEndMs: 0,
   aggregateSamplingTimeMs: 0,
 };
+
+/** Of a generation that has not begun. */
+export function statsOf({ device, modelBytes, sessionBytes, loadStartMs, loadEndMs }: Model): GenerateStats {
+  return {
+    ...noTimes,
+    generatedTokens: 0,
+    timeToFirstTokenMs: 0,
+    promptTokensPerSecond: 0,
+    generatedTokensPerSecond: 0,
+    modelLoadStartMs: loadStartMs,
+    modelLoadEndMs: loadEndMs,
+    modelBytes,
+    sessionBytes,
+    device: device.name,
+    engine: "web",
+  };
+}
 
 /** A call that was submitted: how many tokens it computes, and its results. */
 interface Flight {
@@ -120,6 +138,9 @@ export class Generator {
     const choice = await this.choose(signal, allowed);
     const finish = this.sequence.push(choice.id);
     const chosen = nowMs();
+    const start = (computed - performance.timeOrigin) * 1e3; // on the clock of all events
+    const duration = (chosen - computed) * 1e3;
+    this.session.model.device.trace?.push({ name: "choose token", thread: 1, start, duration });
     times.aggregateSamplingTimeMs += chosen - computed;
     times.firstTokenMs ||= chosen;
     times.inferenceEndMs = chosen;
@@ -146,6 +167,7 @@ export class Generator {
     const rate = (tokens: number, from: number, to: number): number =>
       tokens > 0 && to > from ? (tokens * 1e3) / (to - from) : 0;
     return {
+      ...statsOf(this.session.model),
       ...times,
       generatedTokens,
       timeToFirstTokenMs: times.firstTokenMs > 0 ? times.firstTokenMs - times.inferenceStartMs : 0,
@@ -255,6 +277,7 @@ export class Generator {
     if (!flight) return;
     this.flight = undefined;
     this.results = await flight.done;
+    this.times.dispatches += this.session.dispatches;
     this.sequence.advance(flight.count);
   }
 
@@ -270,6 +293,7 @@ export class Generator {
       this.wantsLogits = true;
       const { computed } = this.sequence;
       this.results = await this.submit(this.sequence.slice(computed - 1, computed), computed - 1, true, signal).done;
+      this.times.dispatches += this.session.dispatches;
     }
     const rows = this.results[logits]!.data as Float32Array;
     return sampler.fromLogits(this.sequence, rows.subarray(rows.length - vocabulary), allowed);

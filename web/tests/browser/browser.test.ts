@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, test } from "node:test";
-import type { Case, Sentence } from "../support/cases.js";
+import type { Case, Forced, Sentence } from "../support/cases.js";
 import { checks } from "../support/checks.js";
 import { type Browser, launch, TestPage } from "../support/chromium.js";
 import { browserConstrainedChecks, constrainedChecks } from "../support/constrained_checks.js";
@@ -48,9 +48,16 @@ describe("in a worker", () => {
 const some = <T>(all: T[]): T[] => (isFull ? all : all.filter((_, i) => i % 8 === 0));
 
 describe("conformance", () => {
-  for (const one of some(read<Case[]>(cases, "index.json"))) {
-    test(one.name, () => page.call("case", one, 0));
-    if (one.shardBytes > 0) test(`${one.name}, in shards`, () => page.call("case", one, one.shardBytes));
+  const all = read<Case[]>(cases, "index.json");
+  for (const one of some(all)) {
+    test(one.name, () => page.call("case", one));
+    const shards = { maxShardBytes: one.shardBytes };
+    if (one.shardBytes > 0) test(`${one.name}, in shards`, () => page.call("case", one, shards));
+  }
+  const byName = new Map(all.map((one) => [one.name, one]));
+  for (const { name, variants } of isFull ? read<Forced[]>(cases, "variants.json") : []) {
+    const [[choice, variant]] = Object.entries(variants) as [[string, string]];
+    test(`${name} with ${choice}=${variant}`, () => page.call("case", byName.get(name)!, { variants }));
   }
   for (const one of read<Sentence[]>(root, "tests", "conformance", "sentences.json")) {
     test(`${one.name} says the desktop's sentence`, () => page.call("sentence", one));

@@ -89,26 +89,28 @@ test("model_can_be_changed", { skip: !("minilm" in found) && "the page has one m
   }),
 );
 
-test("page_opens_without_its_server_after_a_visit", async () => {
-  const away = makeServer();
-  try {
-    await pages.on("index.html", { base: await away.start() }, async (page) => {
-      const before = await answered(page);
-      await page.getByRole("button", { name: "Delete it" }).waitFor();
-      assert.match(await textOf(page, "#stored"), /stores \d+\.\d MB of these pages and their models/);
-      away.stop();
-      await page.reload();
-      assert.deepEqual(await answered(page), before);
-      assert.match(await textOf(page, "#facts"), /from this browser's cache/);
+for (const model of Object.keys(found)) {
+  test(`page opens with ${model} without its server after a visit`, async () => {
+    const away = makeServer();
+    try {
+      await pages.on(`index.html?model=${model}`, { base: await away.start() }, async (page) => {
+        const before = await answered(page);
+        await page.getByRole("button", { name: "Delete it" }).waitFor();
+        assert.match(await textOf(page, "#stored"), /stores \d+\.\d MB of these pages and their models/);
+        away.stop();
+        await page.reload();
+        assert.deepEqual(await answered(page), before);
+        assert.match(await textOf(page, "#facts"), /from this browser's cache/);
 
-      await page.getByRole("button", { name: "Delete it" }).click();
-      await page.getByText("This browser stores nothing of these pages.").waitFor();
-      await assert.rejects(page.reload(), /ERR_CONNECTION_REFUSED/);
-    });
-  } finally {
-    away.stop();
-  }
-});
+        await page.getByRole("button", { name: "Delete it" }).click();
+        await page.getByText("This browser stores nothing of these pages.").waitFor();
+        await assert.rejects(page.reload(), /ERR_CONNECTION_REFUSED/);
+      });
+    } finally {
+      away.stop();
+    }
+  });
+}
 
 test("newest_question_wins", () =>
   onPage({}, async (page) => {

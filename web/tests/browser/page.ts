@@ -29,8 +29,8 @@ export interface Visit {
 const calls = {
   check: async (name: string): Promise<void> => (checks[name] ?? generateChecks[name] ?? constrainedChecks[name])!(env),
 
-  case: async (one: Case, shardBytes: number): Promise<void> =>
-    runCase(env, (device ??= await nibble.open()), one, { maxShardBytes: shardBytes }),
+  case: async (one: Case, options: Nibble.Options = {}): Promise<void> =>
+    runCase(env, (device ??= await nibble.open()), one, options),
 
   sentence: async (one: Sentence): Promise<void> => runSentence(env, (device ??= await nibble.open()), one),
 

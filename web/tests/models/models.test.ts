@@ -21,5 +21,5 @@ after(async () => {
 });
 
 for (const one of JSON.parse(readFileSync(join(models, "index.json"), "utf8")) as Case[]) {
-  test(one.name, () => page.call("case", one, 0));
+  test(one.name, () => page.call("case", one));
 }

@@ -1,8 +1,10 @@
 // The desktop's cases through the web's executor, in Node on Dawn.
 
+import assert from "node:assert/strict";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { after, before, test } from "node:test";
+import type { GpuDevice } from "../../src/device.js";
 import type { Device } from "../../src/index.js";
 import { type Case, type Environment, type Forced, runCase, runSentence, type Sentence } from "../support/cases.js";
 import { nodeEnvironment } from "../support/dawn.js";
@@ -37,6 +39,15 @@ for (const one of all) {
     test(`${one.name}, in shards`, () => runCase(env, device, one, { maxShardBytes: one.shardBytes }));
   }
 }
+
+// The cases with a forced variant are those that it takes on such a device.
+test("device_is_the_one_that_variants_were_looked_for", () => {
+  const described = read<Record<string, unknown>>(cases, "device.json");
+  for (const [name, value] of Object.entries((device as unknown as GpuDevice).profile())) {
+    if (typeof value === "string") continue; // how it is called
+    assert.equal(described[name.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`)], value, name);
+  }
+});
 
 const byName = new Map(all.map((one) => [one.name, one]));
 for (const { name, variants } of read<Forced[]>(cases, "variants.json")) {

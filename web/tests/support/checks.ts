@@ -9,6 +9,7 @@ import { sessionChecks } from "./session_checks.js";
 import { stateChecks } from "./state_checks.js";
 import { stopChecks } from "./stop_checks.js";
 import { traceChecks } from "./trace_checks.js";
+import { tuneChecks } from "./tune_checks.js";
 
 const callChecks: Record<string, Check> = {
   device_tells_its_name_and_kind: (env) =>
@@ -241,4 +242,5 @@ export const checks: Record<string, Check> = {
   ...faultChecks,
   ...stopChecks,
   ...traceChecks,
+  ...tuneChecks,
 };

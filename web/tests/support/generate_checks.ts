@@ -35,6 +35,20 @@ function onSubmit(device: Nibble.Device, count: number, then: () => void): void 
 }
 
 export const generateChecks: Record<string, Check> = {
+  trace_has_a_phase_for_each_token_that_is_chosen: async (env) => {
+    const { model, golden } = await tinyOf(env);
+    const events: Nibble.TraceEvent[] = [];
+    model.device.trace = events;
+    const session = model.session();
+    await idsOf(session.generate(golden.prompt, { maxTokens: 3, stopIds }));
+    session.dispose();
+    model.device.trace = undefined;
+    const chosen = events.filter(({ name }) => name === "choose token");
+    same(chosen.length, 3, "phases");
+    const [first] = events.filter(({ name }) => name === "read back");
+    must(chosen[0]!.start >= first!.start, "a token is chosen after its logits are there");
+  },
+
   tokens_are_those_of_eager_torch_through_rewind_fork_and_restore: async (env) => {
     const { model, golden } = await tinyOf(env);
     const { prompt, tokens } = golden;
@@ -43,6 +57,12 @@ export const generateChecks: Record<string, Check> = {
     same(await idsOf(first), tokens.slice(0, 70), "the first tokens");
     same(first.usage, { promptTokens: prompt.length, cachedTokens: 0, completionTokens: 70 }, "what it took");
     same(first.stats.calls, Math.ceil(prompt.length / golden.chunk) + 69, "calls: the prompt in chunks, and tokens");
+    const { stats } = first;
+    must(stats.dispatches > stats.calls, "a call takes several dispatches");
+    must(stats.modelBytes > 0 && stats.sessionBytes > 0, "memory is told");
+    same([stats.device, stats.engine], [model.device.name, "web"], "where it ran");
+    must(stats.modelLoadEndMs > stats.modelLoadStartMs, "loading takes time");
+    must(stats.inferenceStartMs >= stats.modelLoadEndMs, "and comes first");
     await session.rewind(prompt.length + 20);
     same(session.tokens, [...prompt, ...tokens.slice(0, 20)], "what is left");
     const rest = session.generate([...prompt, ...tokens.slice(0, 30)], { maxTokens: 50, stopIds });

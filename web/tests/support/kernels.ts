@@ -20,11 +20,16 @@ const limits = {
 export const profiles: Profile[] = [false, true].flatMap((shaderF16) =>
   [false, true].flatMap((subgroups) =>
     (["cpu", "discrete"] as const).map((kind) => ({
+      name: "",
+      driver: "",
+      engine: "",
+      nibble: "",
       kind,
       shaderF16,
       packedDot: subgroups,
       subgroups,
-      subgroupMax: subgroups ? 128 : 0,
+      subgroupMin: subgroups ? 32 : 0,
+      subgroupMax: subgroups ? 32 : 0,
       ...limits,
       ...(kind === "cpu" ? {} : { maxBufferSize: 2 ** 31 - 4, maxStorageBindingSize: 2 ** 31 - 4 }),
     })),

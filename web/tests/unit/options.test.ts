@@ -34,6 +34,8 @@ const given: Required<Options> = {
       { choice: "attention", variant: "row" },
     ],
   },
+  tune: true,
+  tuneMs: 2 ** 40,
   maxDeviceBytes: 2 ** 40,
   maxHostBytes: 2 ** 40,
   maxNodes: 2 ** 40,
@@ -111,15 +113,28 @@ test("options_arrive_as_they_were_given", () => {
       { choice: "attention", variant: "row" },
     ],
     tuning: {
-      hasChoices: true,
-      choices: [
+      isForAny: true,
+      tunings: [
         {
-          isObject: true,
-          fields: [text("choice", "product"), text("variant", "tile"), range("rows", 5, 64), range("width", 0, 4096)],
+          fields: [],
+          hasChoices: true,
+          choices: [
+            {
+              isObject: true,
+              fields: [
+                text("choice", "product"),
+                text("variant", "tile"),
+                range("rows", 5, 64),
+                range("width", 0, 4096),
+              ],
+            },
+            { isObject: true, fields: [text("choice", "attention"), text("variant", "row")] },
+          ],
         },
-        { isObject: true, fields: [text("choice", "attention"), text("variant", "row")] },
       ],
     },
+    tune: true,
+    tuneMs: 2 ** 40,
     maxDeviceBytes: 2 ** 40,
     maxHostBytes: 2 ** 40,
     maxNodes: 2 ** 40,

@@ -46,6 +46,15 @@ test("text_generation_is_at_most_60_kilobytes_gzipped_beside_it", () => {
   assert.ok(bytes <= 60_000, `${bytes} bytes`);
 });
 
+test("tuner_is_little_more_than_the_planner_that_it_has_in_it", () => {
+  const [js, wasm, planner] = ["tune.js", "tune.wasm", "nibble.wasm"].map(
+    (file) => gzipSync(readFileSync(join(web, "dist", file)), { level: 9 }).length,
+  );
+  console.log(`tune.js ${js}, tune.wasm ${wasm} bytes gzipped`);
+  assert.ok(js! <= 6_000, `${js} bytes`);
+  assert.ok(wasm! <= 1.12 * planner!, `${wasm} bytes`);
+});
+
 test("texts_of_the_planner_have_only_fields_that_the_web_writes", () => {
   // The rooms that are compiled for the web, and what src/web/format.hpp knows.
   const rooms = ["graph", "program", "plan", "ops", "boundary", "web"];
@@ -70,7 +79,8 @@ test("package_depends_on_nothing_at_run_time", () => {
   for (const key of ["dependencies", "peerDependencies", "optionalDependencies"]) assert.equal(facts[key], undefined);
   assert.equal(facts.sideEffects, false);
   for (const [file, pattern] of [
-    ["nibble.js", /^node:/],
+    ["nibble.js", /^(node:|\.\/tune\.js$)/],
+    ["tune.js", /^$/],
     ["generate.js", /^(node:|\.\/nibble\.js$)/],
   ] as const) {
     const bundle = readFileSync(join(web, "dist", file), "utf8");
@@ -93,6 +103,13 @@ test("types_are_part_of_the_package", () => {
     }
     assert.ok(existsSync(join(web, facts.exports[entry].default)));
   }
+});
+
+test("every_wasm_file_can_be_named_by_a_bundler", () => {
+  const facts = JSON.parse(readFileSync(join(web, "package.json"), "utf8")) as { exports: Record<string, unknown> };
+  const modules = names(join(web, "dist")).filter((name) => name.endsWith(".wasm"));
+  assert.deepEqual(modules.sort(), ["constraint.wasm", "generate.wasm", "nibble.wasm", "tune.wasm"]);
+  for (const name of modules) assert.equal(facts.exports[`./${name}`], `./dist/${name}`);
 });
 
 test("planner_and_package_speak_the_same_layout", async () => {

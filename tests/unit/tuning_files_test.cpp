@@ -1,0 +1,198 @@
+// Tunings in documents: joined, bounded, and found again by calls.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "api/tuning_json.hpp"
+#include "api/tuning_merge.hpp"
+#include "ops/registry.hpp"
+#include "plan/tuning_data.hpp"
+#include "plan/variant.hpp"
+#include "support/expect.hpp"
+
+namespace nibble {
+namespace {
+
+using namespace test;
+
+/// A row of `product` at a point, or without times between two.
+TunedRow point(std::string variant, std::uint64_t rows) {
+  return {.row = {.choice = "product",
+                  .variant = std::move(variant),
+                  .min_rows = rows,
+                  .max_rows = rows,
+                  .min_width = 64,
+                  .max_width = 64,
+                  .traits = 5},
+          .before = "flat",
+          .ops = {"op"},
+          .times = {{"flat", 9}, {"tile", 2}}};
+}
+TunedRow between(std::string variant, std::uint64_t least, std::uint64_t most) {
+  TunedRow row = point(std::move(variant), least);
+  row.row.max_rows = most;
+  row.times.clear();
+  return row;
+}
+
+Json tuning(const std::string& device, const std::vector<TunedRow>& rows, std::string_view ended = "complete",
+            const std::string& nibble = "1") {
+  Json json = to_json(std::span(rows), {device, "d", "e", nibble});
+  json["refused"] = std::vector<std::string>{std::string("of ") + std::to_string(rows.size())};
+  json["ended"] = ended;
+  return json;
+}
+
+/// "variant least-most" of each row for a device.
+std::vector<std::string> rows_for(const std::string& text, const std::string& device) {
+  std::vector<std::string> found;
+  const auto rows = tuning_from_json(text);
+  EXPECT_TRUE(succeeds(rows));
+  if (!rows) return found;
+  for (const auto& row : *rows) {
+    if (row.on.device == device) found.push_back(fmt::format("{} {}-{}", row.variant, row.min_rows, row.max_rows));
+  }
+  return found;
+}
+
+using Texts = std::vector<std::string>;
+
+TEST(TuningFiles, what_was_not_measured_now_stays) {
+  const auto before =
+      *merge_tuning({}, tuning("A", {point("tile", 1), point("tile", 4), point("row", 64), between("tile", 1, 4)}));
+  const auto after = *merge_tuning(before, tuning("A", {point("flat", 64), point("row", 100)}, "stopped"));
+  EXPECT_EQ(rows_for(after, "A"), (Texts{"flat 64-64", "row 100-100", "tile 1-1", "tile 4-4", "tile 1-4"}));
+  // What follows from points goes if one that was measured now says something else.
+  const auto refuted = *merge_tuning(before, tuning("A", {point("row", 2)}));
+  EXPECT_EQ(rows_for(refuted, "A"), (Texts{"row 2-2", "tile 1-1", "tile 4-4", "row 64-64"}));
+  const auto confirmed = *merge_tuning(before, tuning("A", {point("tile", 2)}));
+  EXPECT_EQ(rows_for(confirmed, "A"), (Texts{"tile 2-2", "tile 1-1", "tile 4-4", "row 64-64", "tile 1-4"}));
+}
+
+TEST(TuningFiles, a_stopped_one_leaves_a_complete_one_complete) {
+  const TunedOn on{"A", "d", "e", "1"};
+  const auto stopped = *merge_tuning({}, tuning("A", {point("tile", 1)}, "stopped"));
+  EXPECT_TRUE(was_stopped(stopped, on));
+  EXPECT_FALSE(was_stopped(stopped, {"B", "d", "e", "1"}));
+  const auto complete = *merge_tuning(stopped, tuning("A", {point("tile", 1)}));
+  EXPECT_FALSE(was_stopped(complete, on));
+  EXPECT_FALSE(was_stopped(*merge_tuning(complete, tuning("A", {point("tile", 2)}, "stopped")), on));
+  EXPECT_FALSE(was_stopped("no JSON", on));
+}
+
+TEST(TuningFiles, one_of_an_earlier_version_goes_when_its_device_is_measured_again) {
+  const auto before = *merge_tunings(Texts{*merge_tuning({}, tuning("A", {point("tile", 1)}, "complete", "0")),
+                                           *merge_tuning({}, tuning("B", {point("tile", 1)}, "complete", "0"))});
+  const auto after = *merge_tuning(before, tuning("A", {point("row", 2)}));
+  EXPECT_EQ(rows_for(after, "A"), Texts{"row 2-2"});
+  EXPECT_EQ(rows_for(after, "B"), Texts{"tile 1-1"});
+}
+
+TEST(TuningFiles, files_of_several_machines_become_one) {
+  const auto a = *merge_tuning({}, tuning("A", {point("tile", 1), point("tile", 2)}));
+  const auto b = *merge_tuning({}, tuning("B", {point("row", 1)}));
+  const auto a_again = *merge_tuning({}, tuning("A", {point("row", 1)}));
+  const auto merged = merge_tunings(Texts{a, b, a_again});
+  ASSERT_TRUE(succeeds(merged));
+  EXPECT_EQ(rows_for(*merged, "A"), (Texts{"row 1-1", "tile 2-2"}));
+  EXPECT_EQ(rows_for(*merged, "B"), Texts{"row 1-1"});
+  EXPECT_EQ(merge_tunings(Texts{*merged, *merged}).value_or(""), *merged) << "it can be repeated";
+  EXPECT_MENTIONS(*merged, "of 1");
+  EXPECT_MENTIONS(*merged, "of 2");
+  EXPECT_TRUE(fails_with(merge_tunings(Texts{a, R"({"choices": []})"}), "no list of tunings to add one to"));
+  EXPECT_TRUE(fails_with(merge_tunings(Texts{a, "[]"}), "is not a JSON object"));
+}
+
+TEST(TuningFiles, a_device_s_rows_stay_few_enough_to_be_read) {
+  std::vector<TunedRow> rows;
+  for (std::uint64_t i = 0; i < Preferences::kMostRows; ++i) rows.push_back(point("tile", i));
+  for (auto& row : rows) row.ops = {};
+  const auto full = merge_tuning({}, tuning("A", rows));
+  ASSERT_TRUE(succeeds(full));
+  const auto after = merge_tuning(*full, tuning("A", {point("row", 1U << 30U)}));
+  ASSERT_TRUE(succeeds(after));
+  const auto kept = rows_for(*after, "A");
+  EXPECT_EQ(kept.size(), Preferences::kMostRows);
+  EXPECT_EQ(kept[0], "row 1073741824-1073741824");
+}
+
+TEST(TuningFiles, bytes_and_rows_are_bounded) {
+  const auto document = [](std::size_t rows) {
+    std::string text = R"({"choices": [)";
+    for (std::size_t i = 0; i < rows; ++i) text += R"({"choice":"product","variant":"tile"},)";
+    text.back() = ']';
+    return text + '}';
+  };
+  EXPECT_TRUE(succeeds(tuning_from_json(document(kMostTuningRows))));
+  EXPECT_TRUE(fails_with(tuning_from_json(document(kMostTuningRows + 1)), "the tuning has more than 16384 choices"));
+  EXPECT_TRUE(fails_with(tuning_from_json(std::string(kMostTuningBytes + 1, ' ')),
+                         "the tuning has 4194305 bytes, but 4194304 are the most"));
+  const auto known = all_choices(ops::registry());
+  std::vector<TuningRow> rows(Preferences::kMostRows, {"product", "tile"});
+  EXPECT_TRUE(succeeds(Preferences::make({.tuning = rows}, known)));
+  rows.push_back({"product", "tile"});
+  EXPECT_TRUE(fails_with(Preferences::make({.tuning = rows}, known), "more than 4096 rows for the choice 'product'"));
+}
+
+// A comparison of each with each would take an hour.
+TEST(TuningFiles, an_object_of_many_names_is_read_in_one_go) {
+  std::string text = "{";
+  for (int i = 0; i < 300000; ++i) text += fmt::format("\"{}\":0,", i);
+  text += R"("7":1,"tunings":[]})";
+  ASSERT_LE(text.size(), kMostTuningBytes);
+  const auto json = Json::parse(text);
+  ASSERT_TRUE(succeeds(json));
+  EXPECT_EQ(json->as<Json::Object>()->size(), 300001U);
+  EXPECT_EQ(json->find("7")->number(), 0) << "of equal names the first counts";
+  EXPECT_TRUE(succeeds(tuning_from_json(text)));
+}
+
+TEST(TuningFiles, the_first_row_that_fits_counts_however_it_is_found) {
+  const auto known = all_choices(ops::registry());
+  const Choice& choice = **std::ranges::find(known, "product", &Choice::name);
+  const DeviceProfile profile;
+  std::mt19937 random(7);
+  const auto below = [&](std::uint32_t n) { return static_cast<std::uint32_t>(random() % n); };
+  for (int i = 0; i < 300; ++i) {
+    std::vector<TuningRow> rows;
+    for (int r = 0; r < 12; ++r) {
+      TuningRow row{std::string(choice.name), std::string(choice.variants[below(choice.variants.size())].name)};
+      row.min_rows = below(3);
+      row.max_rows = row.min_rows + below(2);
+      row.min_width = below(2);
+      row.max_width = row.min_width + below(2);
+      row.min_depth = below(3);
+      if (below(2) == 0) row.max_depth = row.min_depth + below(2);
+      if (below(3) != 0) row.traits = below(2);
+      rows.push_back(row);
+    }
+    const auto preferences = Preferences::make({.tuning = rows}, known);
+    ASSERT_TRUE(succeeds(preferences));
+    const Facts facts{.rows = {below(4)}, .width = {below(3)}, .depth = {below(4)}, .traits = below(2)};
+    const auto fits = [&](const TuningRow& row) {
+      const auto lies = [](const Extent& e, std::uint64_t least, std::uint64_t most) {
+        return least <= e.now && e.now <= most;
+      };
+      return lies(facts.rows, row.min_rows, row.max_rows) && lies(facts.width, row.min_width, row.max_width) &&
+             lies(facts.depth, row.min_depth, row.max_depth) && row.traits.value_or(facts.traits) == facts.traits;
+    };
+    auto wanted = Preferences().pick(choice, facts, profile);
+    for (const auto& row : rows) {
+      const auto v = static_cast<std::size_t>(std::ranges::find(choice.variants, row.variant, &Variant::name) -
+                                              choice.variants.begin());
+      if (!fits(row) || !is_right(choice, v, facts, profile)) continue;
+      wanted = v;
+      break;
+    }
+    EXPECT_EQ(preferences->pick(choice, facts, profile), wanted) << i;
+  }
+}
+
+TEST(TuningFiles, float16_may_differ_by_its_last_bits_but_what_is_moved_not_at_all) {
+  EXPECT_EQ(tolerance_of({"sums", {}}, DType::f32), 1e-4F);
+  EXPECT_EQ(tolerance_of({"sums", {}}, DType::f16), 0x1p-9F);
+  EXPECT_EQ(tolerance_of({"moved", {}, 0}, DType::f16), 0);
+}
+
+}  // namespace
+}  // namespace nibble

@@ -1,0 +1,166 @@
+// Checks of tunings: what is measured here, what is kept, and what comes from elsewhere.
+
+import type * as Nibble from "../../src/index.js";
+import { type Environment, failureOf } from "./cases.js";
+import { address, type Check, ids, isGood, must, onDevice, reasonOf, same, says } from "./check.js";
+
+const PROGRAM = "q4_dynamic_length";
+/** Longer than it takes on any machine. */
+const tuneMs = 600_000;
+
+/** What the program gives must be right, whatever variants it takes. */
+async function runsWell(env: Environment, model: Nibble.Model): Promise<void> {
+  await isGood(env, (await model.run([ids])).output0!);
+}
+
+/** Keeps tunings in memory. */
+class Store implements Nibble.TuningStore {
+  readonly kept = new Map<string, string>();
+
+  get(key: string): string | undefined {
+    return this.kept.get(key);
+  }
+
+  put(key: string, tuning: string): void {
+    this.kept.set(key, tuning);
+  }
+
+  get tunings(): Nibble.DeviceTuning[] {
+    return [...this.kept.values()].flatMap((text) => (JSON.parse(text) as { tunings: Nibble.DeviceTuning[] }).tunings);
+  }
+}
+
+export const tuneChecks: Record<string, Check> = {
+  tuning_measures_what_a_program_chooses: (env) =>
+    onDevice(env, async (device) => {
+      const from = address(env, PROGRAM);
+      const seen: number[] = [];
+      const onTuning = (done: number, cases: number): void => void (seen.push(done), must(cases >= done, "progress"));
+      const { tunings } = await env.nibble.tune(from, { device, cache: false, tuneMs, onTuning });
+      const [one] = tunings;
+      same(tunings.length, 1, "how many devices there are");
+      same([one!.device, one!.engine], [device.name, "web"], "what it was measured on");
+      same(one!.refused, [], "what is refused");
+      must(one!.cases > 0, "there is something to measure");
+      same([one!.measured, one!.ended], [one!.cases, "complete"], "how many cases are measured");
+      must(seen.length >= one!.measured, "progress is told");
+      const measured = one!.choices.filter(({ times }) => times !== undefined);
+      must(measured.length > 0, "there are times");
+      for (const { variant, before, times } of measured) {
+        must(variant in times! && before! in times!, "a point has the times of its variants");
+        for (const time of Object.values(times!)) must(time > 0, "a variant takes time");
+      }
+      const model = await env.nibble.load(from, { device, cache: false, tuning: { tunings } });
+      same(model.notes, [], "notes");
+      await runsWell(env, model);
+    }),
+
+  tuned_load_keeps_what_it_measured: (env) =>
+    onDevice(env, async (device) => {
+      const from = address(env, PROGRAM);
+      const tunings = new Store();
+      const options = { device, cache: false, tune: true, tuneMs, tunings };
+      await runsWell(env, await env.nibble.load(from, options));
+      same(tunings.tunings.length, 1, "how many tunings are kept");
+      const [text] = tunings.kept.values();
+      let measured = 0;
+      const onTuning = (): void => void ++measured;
+      await runsWell(env, await env.nibble.load(from, { ...options, onTuning }));
+      same(measured, 0, "cases that are measured again");
+      same([...tunings.kept.values()], [text], "what is kept");
+      // What is kept for another device, or was damaged, is measured again.
+      const [key] = tunings.kept.keys();
+      tunings.put(key!, JSON.stringify({ tunings: [{ ...tunings.tunings[0], device: "another" }] }));
+      await env.nibble.load(from, { ...options, onTuning });
+      must(measured > 0, "another device's is of no use");
+      same(tunings.tunings.map(({ device }) => device).sort(), ["another", device.name].sort(), "the devices");
+      tunings.put(key!, "{");
+      await env.nibble.load(from, options);
+      same(tunings.tunings.length, 1, "how many tunings are kept in the place of a damaged one");
+    }),
+
+  tuning_that_is_stopped_keeps_what_it_has: (env) =>
+    onDevice(env, async (device) => {
+      const from = address(env, PROGRAM);
+      const stop = new AbortController();
+      const onTuning = (done: number): void => void (done === 1 && stop.abort());
+      const options = { device, cache: false, tuneMs, signal: stop.signal, onTuning };
+      const { tunings } = await env.nibble.tune(from, options);
+      same(tunings[0]!.measured, 1, "how many cases are measured");
+      same(tunings[0]!.ended, "stopped", "why it ended");
+      must(tunings[0]!.cases > 1, "there were more");
+      must(tunings[0]!.choices.length > 0, "what was measured is told");
+      const again = new AbortController();
+      const store = new Store();
+      const loading = env.nibble.load(from, {
+        ...options,
+        signal: again.signal,
+        tune: true,
+        tunings: store,
+        onTuning: () => again.abort("enough"),
+      });
+      same(await reasonOf(loading), "enough", "the reason of a load that is stopped");
+      same(store.tunings[0]!.measured, 1, "what it keeps");
+      await env.nibble.load(from, { device, cache: false, tuneMs, tune: true, tunings: store });
+      same(store.tunings[0]!.measured, store.tunings[0]!.cases, "what the next load measures");
+      const gone = failureOf(env, env.nibble.tune(from, { ...options, device: undefined as unknown as Nibble.Device }));
+      says(await gone, "invalid_argument", "tune() needs a device");
+    }),
+
+  device_without_timestamps_is_tuned_by_the_clock: async (env) => {
+    const device = await env.nibble.open({ ...env.options, adapter: await plainAdapter(env) });
+    try {
+      must(!device.features.has("timestamp-query"), "it has none");
+      const stop = new AbortController();
+      const options = { device, cache: false, tuneMs, signal: stop.signal, onTuning: () => stop.abort() };
+      const { tunings } = await env.nibble.tune(address(env, PROGRAM), options);
+      same(tunings[0]!.measured, 1, "how many cases are measured");
+    } finally {
+      device.destroy();
+    }
+  },
+
+  tuning_of_another_device_is_ignored_with_a_word: (env) =>
+    onDevice(env, async (device) => {
+      const from = address(env, PROGRAM);
+      const choices = [{ choice: "embedding_q4gsw", variant: "any" }];
+      const told = console.warn;
+      const words: unknown[] = [];
+      console.warn = (word) => words.push(word);
+      try {
+        const other = { device: "another", driver: "", engine: "dawn", nibble: "0.0.1", choices };
+        const rest = { milliseconds: 1, cases: 1, measured: 1, ended: "complete" as const, refused: [] };
+        const tunings = [{ ...other, ...rest }];
+        const model = await env.nibble.load(from, { device, cache: false, tuning: { tunings } });
+        same(model.notes.length, 1, "how much there is to say");
+        must(
+          model.notes[0]!.startsWith("the tuning is ignored: it is for another (any driver, dawn) and Nibble 0.0.1"),
+          model.notes[0]!,
+        );
+        same(words, [`nibble: ${model.notes[0]}`], "what the console is told");
+        await runsWell(env, model);
+        const { driver: _, ...less } = other;
+        const wrong = { tunings: [less] } as unknown as Nibble.Tuning;
+        const error = await failureOf(env, env.nibble.load(from, { device, cache: false, tuning: wrong }));
+        says(error, "invalid_argument", "a tuning does not say for which driver it is");
+        const bad = { tunings: [{ ...other, choices: 3 }] } as unknown as Nibble.Tuning;
+        const none = await failureOf(env, env.nibble.load(from, { device, cache: false, tuning: bad }));
+        says(none, "invalid_argument", "the tuning has no list of choices");
+      } finally {
+        console.warn = told;
+      }
+    }),
+};
+
+/** The adapter as it would be without timestamps. */
+export async function plainAdapter(env: Environment): Promise<GPUAdapter> {
+  const adapter = (await (env.options.gpu ?? navigator.gpu).requestAdapter())!;
+  const features = new Set([...adapter.features].filter((name) => name !== "timestamp-query"));
+  return new Proxy(adapter, {
+    get: (from, name) => {
+      if (name === "features") return features;
+      const value = Reflect.get(from, name) as unknown;
+      return typeof value === "function" ? (value as () => void).bind(from) : value;
+    },
+  });
+}
