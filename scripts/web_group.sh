@@ -4,7 +4,6 @@
 build_pages() {
   local chat=build/web/tiny models=(wordllama)
   if [[ -n ${NIBBLE_TEST_FULL-} ]]; then
-    chat_model || return 1
     chat=build/smollm2 models+=(minilm)
   fi
   check "what the pages' tests compare with" web-page-cases .venv/bin/python3 tests/web/export_page.py "${models[@]}" &&
@@ -14,9 +13,11 @@ build_pages() {
 
 # The programs and their tolerances are those of the group `python`; Dawn and Chromium run on SwiftShader.
 group_web() {
-  local status=0 name icd job jobs=() swiftshader tests=build/web/tests run=(node --test --test-concurrency=1)
+  local status=0 name icd job jobs=() has_pages=yes swiftshader tests=build/web/tests run=(node --test --test-concurrency=1)
   rm -f build/ran/web.json
   use_node || return 1
+  # One slot for many short steps: each would have to wait for its turn.
+  take_slot
   check "npm package" web-build .venv/bin/python3 scripts/build_web.py || return 1
   check "bundle tests" web-bundle node web/tests/build.mjs || return 1
   for name in web web/tests web/demo; do
@@ -26,20 +27,27 @@ group_web() {
     ../python/nibble/_serve/page.{html,js} || status=1
   check "pure parts" web-unit "${run[@]}" "$tests"/unit/*.test.js || status=1
   check "tokenizer and server of the page" web-demo .venv/bin/python3 -m pytest tests/demo || status=1
+  give_slot_back
   swiftshader=$(adapters | sed -n 's/^swiftshader dawn //p')
   if [[ -z $swiftshader ]]; then
     echo "  no SwiftShader found: nothing is run on Dawn and in Chromium"
     return $status
   fi
-  all_exports && check "cases" web-cases env VK_ICD_FILENAMES="$swiftshader" NIBBLE_ENGINE=dawn \
+  all_exports || return 1
+  # Before the slot: who imports it may wait for one.
+  [[ -z ${NIBBLE_TEST_FULL-} ]] || chat_model || return 1
+  take_slot
+  check "cases" web-cases env VK_ICD_FILENAMES="$swiftshader" NIBBLE_ENGINE=dawn \
     .venv/bin/python3 tests/web/export_cases.py || return 1
   # This writes down the kernels that naga and Chromium are given.
   check "kernels through Tint" web-tint env VK_ICD_FILENAMES="$swiftshader" "${run[@]}" "$tests"/node/kernels.test.js ||
     return 1
   rm -f build/logs/web-{browser,node,node-checks}.out
-  # Chromium comes first: it waits as much as it computes, so nothing should wait for it at the end.
-  if build_pages; then
-    check "in Chromium" web-browser "${run[@]}" "$tests"/browser/*.test.js >build/logs/web-browser.out &
+  build_pages || has_pages=no
+  give_slot_back
+  # Chromium comes first, and takes no slot: it waits as much as it computes.
+  if [[ $has_pages == yes ]]; then
+    slots= check "in Chromium" web-browser "${run[@]}" "$tests"/browser/*.test.js >build/logs/web-browser.out &
     jobs+=($!)
   else
     status=1

@@ -45,12 +45,12 @@ template <class Make>
 void Tracer::add(double start, const Make& make) noexcept {
   const std::lock_guard lock(mutex_);
   if (!is_on_ || start < begin_) return;
-  const bool is_added = trace_.events.size() < kMostEvents && guarded(
-                                                                  [&] {
-                                                                    trace_.events.push_back(make());
-                                                                    return true;
-                                                                  },
-                                                                  [] { return false; });
+  const bool is_added = trace_.events.size() < most_events_ && guarded(
+                                                                   [&] {
+                                                                     trace_.events.push_back(make());
+                                                                     return true;
+                                                                   },
+                                                                   [] { return false; });
   if (!is_added) ++trace_.dropped;
 }
 

@@ -23,6 +23,8 @@ class Tracer {
  public:
   static constexpr std::size_t kMostEvents = 1 << 20;
 
+  explicit Tracer(std::size_t most_events = kMostEvents) : most_events_(most_events) {}
+
   /// An error if a trace is under way.
   Status start();
   /// Ends the trace. An error if none is under way.
@@ -41,6 +43,7 @@ class Tracer {
   template <class Make>
   void add(double start, const Make& make) noexcept;
 
+  const std::size_t most_events_;
   std::atomic<bool> is_on_ = false;
   std::mutex mutex_;
   Trace trace_;

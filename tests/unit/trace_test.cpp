@@ -130,13 +130,14 @@ TEST(Trace, threads_of_the_host_are_told_apart) {
 }
 
 TEST(Trace, what_there_is_no_room_for_is_counted) {
-  Tracer tracer;
+  constexpr std::size_t kMost = 100;
+  Tracer tracer(kMost);
   ASSERT_TRUE(succeeds(tracer.start()));
   const double now = gpu::now_us();
-  for (std::size_t i = 0; i < Tracer::kMostEvents + 3; ++i) tracer.add_phase("a", {}, now, now);
+  for (std::size_t i = 0; i < kMost + 3; ++i) tracer.add_phase("a", {}, now, now);
   const auto trace = tracer.stop();
   ASSERT_TRUE(succeeds(trace));
-  EXPECT_EQ(trace->events.size(), Tracer::kMostEvents);
+  EXPECT_EQ(trace->events.size(), kMost);
   EXPECT_EQ(trace->dropped, 3U);
 }
 

@@ -137,12 +137,12 @@ TEST(TuningFiles, bytes_and_rows_are_bounded) {
 // A comparison of each with each would take an hour.
 TEST(TuningFiles, an_object_of_many_names_is_read_in_one_go) {
   std::string text = "{";
-  for (int i = 0; i < 300000; ++i) text += fmt::format("\"{}\":0,", i);
+  for (int i = 0; i < 60000; ++i) text += fmt::format("\"{}\":0,", i);
   text += R"("7":1,"tunings":[]})";
   ASSERT_LE(text.size(), kMostTuningBytes);
   const auto json = Json::parse(text);
   ASSERT_TRUE(succeeds(json));
-  EXPECT_EQ(json->as<Json::Object>()->size(), 300001U);
+  EXPECT_EQ(json->as<Json::Object>()->size(), 60001U);
   EXPECT_EQ(json->find("7")->number(), 0) << "of equal names the first counts";
   EXPECT_TRUE(succeeds(tuning_from_json(text)));
 }
