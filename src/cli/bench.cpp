@@ -8,7 +8,6 @@
 #include "cli/commands.hpp"
 #include "cli/host_values.hpp"
 #include "cli/interrupt.hpp"
-#include "cli/progress.hpp"
 #include "cli/table.hpp"
 #include "cli/trace_file.hpp"
 
@@ -95,12 +94,7 @@ Status bench_command(const BenchOptions& options) {
   TRY(trace.create(options.trace));
   TRY_ASSIGN(const Device device, Device::open(options.device, options.engine));
   TRY(trace.start(device));
-  Progress progress;
-  Progress tuning(Progress::Of::tuning);
-  TRY_ASSIGN(const Model model, Model::load(device, options.model, {options, progress.callback(), tuning.callback()}));
-  tuning.clear();
-  progress.clear();
-  say_notes(model.notes());
+  TRY_ASSIGN(const Model model, load_shown(device, options));
   TRY_ASSIGN(const HostInputs inputs, make_inputs(model, device, options));
   TRY_ASSIGN(Session session, model.session());
   TRY(session.set_inputs(inputs.tensors));

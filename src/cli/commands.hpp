@@ -75,5 +75,7 @@ Status tune_command(const TuneCommandOptions& options);
 
 /// Tells on stderr what there is to say about a load that succeeded.
 void say_notes(std::span<const std::string> notes);
+/// With bars while it takes long, and its notes.
+Result<Model> load_shown(const Device& device, const ModelOptions& options);
 
 }  // namespace nibble::cli

@@ -5,7 +5,6 @@
 #include "cli/commands.hpp"
 #include "cli/host_values.hpp"
 #include "cli/interrupt.hpp"
-#include "cli/progress.hpp"
 #include "cli/table.hpp"
 #include "cli/trace_file.hpp"
 
@@ -124,12 +123,7 @@ Status run_command(const RunOptions& options) {
   TRY(trace.create(options.trace));
   TRY_ASSIGN(const Device device, Device::open(options.device, options.engine));
   TRY(trace.start(device));
-  Progress progress;
-  Progress tuning(Progress::Of::tuning);
-  TRY_ASSIGN(const Model model, Model::load(device, options.model, {options, progress.callback(), tuning.callback()}));
-  tuning.clear();
-  progress.clear();
-  say_notes(model.notes());
+  TRY_ASSIGN(const Model model, load_shown(device, options));
   if (!options.outputs.empty() && options.outputs.size() != model.outputs().size()) {
     return fail(ErrorCode::invalid_argument, "the program has {} outputs, but --output was given {} times",
                 model.outputs().size(), options.outputs.size());

@@ -54,10 +54,6 @@ void print_tuning(const std::string& model, const Json& tuning) {
 
 }  // namespace
 
-void say_notes(std::span<const std::string> notes) {
-  for (const auto& note : notes) std::fputs(fmt::format("nibble: {}\n", note).c_str(), stderr);
-}
-
 Status tune_command(const TuneCommandOptions& options) {
   if (!options.merge.empty()) return merge_files(options.output, options.merge);
   if (!options.output.empty() && options.models.size() != 1) {

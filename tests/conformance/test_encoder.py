@@ -49,6 +49,7 @@ def test_every_line_has_the_direction_of_its_tokens_mean(encoder, table):
 
 
 @pytest.mark.host
+@pytest.mark.slow
 def test_fp32_is_what_was_published(table):
     with nibble.Encoder("wordllama", precision="fp32") as encoder:
         np.testing.assert_allclose(encoder.encode(LINES[:40]), directions(encoder, table, LINES[:40]), 0, 1e-5)

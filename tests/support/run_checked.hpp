@@ -1,12 +1,9 @@
 // Runs kernels on any data and tells which indices lie outside.
 #pragma once
 
-#include <cstring>
-
-#include "gpu/device.hpp"
-#include "gpu/readback.hpp"
 #include "plan/stepper.hpp"
 #include "support/checked_kernel.hpp"
+#include "support/run_kernel.hpp"
 
 namespace nibble::test {
 
@@ -30,54 +27,17 @@ class CheckedRuns {
     const CheckedKernel kernel = checked(desc);
     auto own = kernel.desc;
     own.unchecked = false;
-    TRY_ASSIGN(const auto pipeline, device_.pipelines().get(own));
-    const auto& w = device_.call();
-    std::array<std::byte, kParamsStride> block{};
-    std::ranges::copy(std::span(dispatch.params).first(dispatch.params_bytes), block.begin());
-    TRY_ASSIGN(const auto uniform, device_.make_buffer(block.size(), WGPUBufferUsage_Uniform | WGPUBufferUsage_CopyDst,
-                                                       "making parameters"));
-    w.QueueWriteBuffer(device_.queue(), uniform.get(), 0, block.data(), block.size());
-    std::vector<std::uint32_t> words(std::max<std::size_t>(kernel.sites.size(), 4));
-    const std::uint64_t bytes = words.size() * sizeof(words[0]);
-    TRY_ASSIGN(const auto outside, device_.make_buffer(bytes, WGPUBufferUsage_Storage | WGPUBufferUsage_CopySrc,
-                                                       "making the list of sites"));
-    std::vector<WGPUBindGroupEntry> entries(dispatch.binding_count + 2);
-    for (std::size_t i = 0; i < entries.size(); ++i) entries[i].binding = static_cast<std::uint32_t>(i);
-    entries[0].buffer = uniform.get();
-    entries[0].size = kParamsStride;
-    for (std::size_t i = 0; i < dispatch.binding_count; ++i) {
-      entries[i + 1].size = layout.buffers[dispatch.bindings[i]].bytes;
+    std::vector<BoundBuffer> buffers(dispatch.binding_count);
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+      buffers[i].bytes = layout.buffers[dispatch.bindings[i]].bytes;
       // What is only read stays as it is.
       const auto place = desc.bindings[i] == Access::read ? i : kMaxBindings + i;
-      TRY_ASSIGN(entries[i + 1].buffer, filled(data_[place], sizes_[place], entries[i + 1].size));
+      TRY_ASSIGN(buffers[i].buffer, filled(data_[place], sizes_[place], buffers[i].bytes));
     }
-    entries.back().buffer = outside.get();
-    entries.back().size = bytes;
-    WGPUBindGroupDescriptor descriptor{};
-    descriptor.layout = pipeline->layout->group.get();
-    descriptor.entryCount = entries.size();
-    descriptor.entries = entries.data();
-    gpu::Readback readback;
-    TRY(readback.make(device_, bytes));
-    gpu::ErrorScope scope(device_, gpu::ErrorScope::Catch::validation);
-    const gpu::BindGroup group(device_.engine(), w.DeviceCreateBindGroup(device_.handle(), &descriptor));
-    const gpu::CommandEncoder encoder = device_.make_encoder();
-    {
-      const gpu::ComputePass pass(device_.engine(), w.CommandEncoderBeginComputePass(encoder.get(), nullptr));
-      const std::uint32_t offset = 0;
-      w.ComputePassEncoderSetPipeline(pass.get(), pipeline->handle.get());
-      w.ComputePassEncoderSetBindGroup(pass.get(), 0, group.get(), 1, &offset);
-      w.ComputePassEncoderDispatchWorkgroups(pass.get(), dispatch.grid[0], dispatch.grid[1], dispatch.grid[2]);
-      w.ComputePassEncoderEnd(pass.get());
-    }
-    w.CommandEncoderCopyBufferToBuffer(encoder.get(), outside.get(), 0, readback.buffer(), 0, bytes);
-    const gpu::CommandBuffer commands = device_.finish(encoder);
-    TRY(scope.close("encoding a checked dispatch"));
-    const auto submission = device_.submit(commands);
-    readback.request(device_, bytes);
-    TRY_ASSIGN(const auto seen, readback.wait(device_, submission));
-    std::memcpy(words.data(), seen.data(), bytes);
-    readback.release(device_);
+    const auto params = std::span(dispatch.params).first(dispatch.params_bytes);
+    TRY_ASSIGN(const auto words,
+               run_kernel(device_, own, params, buffers, std::max<std::size_t>(kernel.sites.size(), 4),
+                          {dispatch.grid[0], dispatch.grid[1], dispatch.grid[2]}));
     ++runs_;
     ++kernels_[desc.label];
     for (std::size_t site = 0; site < kernel.sites.size(); ++site) {
