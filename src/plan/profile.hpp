@@ -19,6 +19,7 @@ struct Limits {
   std::uint32_t max_workgroups_per_dimension = 65535;
   std::uint32_t max_workgroup_invocations = 256;
   std::uint32_t max_workgroup_size_x = 256;
+  std::uint32_t max_workgroup_bytes = 16384;  ///< of workgroup memory
 };
 
 struct DeviceProfile {

@@ -68,7 +68,7 @@ constexpr Variant kAttentionVariants[] = {
     Variant("tile", {}, {}, {8, 64, 64}, &wgsl::attention_tile, "a workgroup reads a key once for eight rows"),
 };
 static_assert(std::ranges::all_of(kAttentionVariants, [](const Variant& v) {
-  const auto [rows, keys, threads] = v.tile;  // attention_tile has room for these
+  const auto rows = v.tile.rows, keys = v.tile.columns, threads = v.tile.threads;  // attention_tile has room for these
   return keys == 8 || (rows * keys == 8 * threads && rows % 8 == 0 && rows <= 32 && keys <= 64 && threads <= 128);
 }));
 
