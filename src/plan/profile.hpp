@@ -49,6 +49,9 @@ struct DeviceProfile {
     return kind == AdapterKind::cpu ? kMaxRounds : std::numeric_limits<std::uint64_t>::max();
   }
 
+  /// So many threads give all cores work; those of a CPU adapter run 8 as one.
+  [[nodiscard]] std::uint32_t busy_threads() const noexcept { return kind == AdapterKind::cpu ? 256 : 65536; }
+
   /// Whether all subgroups have one size that is known. Where it may vary from kernel to kernel, or nobody says what it
   /// is, the forms of kernels that need subgroups may be slow.
   [[nodiscard]] bool has_even_subgroups() const noexcept {

@@ -142,9 +142,7 @@ Status multiply(Lowering& op, Product p) {
   facts.trait(kWords, has_words, p.varies && is_q4(p.weights));
   facts.trait(kFlat, p.results[0]->format.elem == Elem::f16 && !quads.results, false);
   // No kernel takes more rounds than the depth, but a gated product does all twice.
-  const auto is_deep = [&](std::uint64_t depth) {
-    return op.profile().kind == AdapterKind::cpu && depth * (p.is_gated ? 2 : 1) > DeviceProfile::kMaxRounds;
-  };
+  const auto is_deep = [&](std::uint64_t depth) { return depth * (p.is_gated ? 2 : 1) > op.profile().max_rounds(); };
   facts.trait(kDeep, is_deep(p.params.depth), p.varies && is_deep(p.max_depth));
   facts.trait(kSections, p.sections > 1, false);
   facts.trait(kPixels, p.weights == Weights::pixels, false);
@@ -153,7 +151,7 @@ Status multiply(Lowering& op, Product p) {
   facts.trait(kWhole, p.varies || p.x.buffer.kind == kScratch || p.weight.buffer.kind == kScratch, false);
   if ((facts.traits & (kFlat | kPixels)) != 0 && is_deep(p.params.depth)) {
     return op.fail(
-        "the depth is {}, but on this device it may be {} at most where {}", p.params.depth, DeviceProfile::kMaxRounds,
+        "the depth is {}, but on this device it may be {} at most where {}", p.params.depth, op.profile().max_rounds(),
         p.weights == Weights::pixels ? "a filter is larger than a pixel" : "rows of float16 results share words");
   }
   const auto& v = op.choose(kProduct, facts);
