@@ -16,6 +16,9 @@ STRUCT = re.compile(r"struct (\w+) \{(.*?)\}", re.DOTALL)
 ARRAY = re.compile(r"array<(.+), (\d+)>")
 VECTOR = re.compile(r"vec([24])<(\w+)>")
 FIRST_GROUP = "first_group: u32,"
+# Blanks that tell nothing apart: beside punctuation, and between a word and an operator. Two operators stay apart, as
+# they could be read as one: `a - -b`, `vec4<f32> = x`.
+BLANKS = re.compile(r" *([(){}\[\],;:]) *|(?<=\w) +(?=[^\w\s@])|(?<=[^\w\s@]) +(?=\w)")
 SCALARS = {"u32": "std::uint32_t", "i32": "std::int32_t", "f32": "float"}
 HEAD = """// Made from .wgsl files by scripts/embed_wgsl.py.
 #pragma once
@@ -81,6 +84,11 @@ def text(body: list[str]) -> str:
     return joined.replace("struct Params {", f"struct Params {{\n{FIRST_GROUP}")
 
 
+def without_blanks(wgsl: str) -> str:
+    """Line by line: those remain, so that a compiler's message still says where."""
+    return BLANKS.sub(r"\1", wgsl)
+
+
 class ParamsWriter:
     """C++ for a module's `struct Params` and the structs that it is made of, each with the layout of a uniform block.
     Gaps are members too, so that equal parameters are equal bytes."""
@@ -144,7 +152,7 @@ def declare(module: Module) -> list[str]:
         lines.append(f"inline constexpr Shader::Slot {name}_slots[] = {{{slots}}};")
     fields = [
         f'.name = "{name}"',
-        f'.body = R"wgsl({text(module.body)})wgsl"',
+        f'.body = R"wgsl({without_blanks(text(module.body))})wgsl"',
         *([f".uses = {name}_uses"] if module.uses else []),
         *([f".slots = {name}_slots"] if module.slots else []),
         *([f'.expression = "{module.expression}"'] if module.expression else []),

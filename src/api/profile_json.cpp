@@ -66,6 +66,7 @@ std::string profile_to_json(const DeviceProfile& profile) {
       {"max_workgroups_per_dimension", limits.max_workgroups_per_dimension},
       {"max_workgroup_invocations", limits.max_workgroup_invocations},
       {"max_workgroup_size_x", limits.max_workgroup_size_x},
+      {"max_workgroup_bytes", limits.max_workgroup_bytes},
       {"shader_f16", profile.shader_f16},
       {"subgroups", profile.subgroups},
       {"packed_dot", profile.packed_dot},
@@ -100,6 +101,7 @@ Result<DeviceProfile> profile_from_json(std::string_view text) {
   reader.take("max_workgroups_per_dimension", limits.max_workgroups_per_dimension);
   reader.take("max_workgroup_invocations", limits.max_workgroup_invocations);
   reader.take("max_workgroup_size_x", limits.max_workgroup_size_x);
+  if (json->find("max_workgroup_bytes") != nullptr) reader.take("max_workgroup_bytes", limits.max_workgroup_bytes);
   reader.take("shader_f16", profile.shader_f16);
   reader.take("subgroups", profile.subgroups);
   reader.take("packed_dot", profile.packed_dot);

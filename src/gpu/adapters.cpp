@@ -39,6 +39,7 @@ Limits limits_of(const WGPULimits& from) {
   to.max_workgroups_per_dimension = from.maxComputeWorkgroupsPerDimension;
   to.max_workgroup_invocations = from.maxComputeInvocationsPerWorkgroup;
   to.max_workgroup_size_x = from.maxComputeWorkgroupSizeX;
+  to.max_workgroup_bytes = from.maxComputeWorkgroupStorageSize;
   return to;
 }
 

@@ -121,8 +121,8 @@ class Params {
 
 /// The buffers of a dispatch, in the order of their bindings.
 using Bindings = InlineVector<BufferArg, kMaxBindings>;
-using Overrides = InlineVector<OverrideValue, 8>;
-using Slots = InlineVector<SlotFill, 8>;
+using Overrides = InlineVector<OverrideValue, 10>;
+using Slots = InlineVector<SlotFill, 10>;
 
 /// Elementwise ops between what a kernel computes and its result; see chain.hpp, whose chain lives as long as this.
 struct Tail {

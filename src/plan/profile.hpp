@@ -19,6 +19,7 @@ struct Limits {
   std::uint32_t max_workgroups_per_dimension = 65535;
   std::uint32_t max_workgroup_invocations = 256;
   std::uint32_t max_workgroup_size_x = 256;
+  std::uint32_t max_workgroup_bytes = 16384;  ///< of workgroup memory
 };
 
 struct DeviceProfile {
@@ -47,6 +48,9 @@ struct DeviceProfile {
   [[nodiscard]] std::uint64_t max_rounds() const noexcept {
     return kind == AdapterKind::cpu ? kMaxRounds : std::numeric_limits<std::uint64_t>::max();
   }
+
+  /// So many threads give all cores work; those of a CPU adapter run 8 as one.
+  [[nodiscard]] std::uint32_t busy_threads() const noexcept { return kind == AdapterKind::cpu ? 256 : 65536; }
 
   /// Whether all subgroups have one size that is known. Where it may vary from kernel to kernel, or nobody says what it
   /// is, the forms of kernels that need subgroups may be slow.

@@ -48,7 +48,8 @@ Facts now(const Facts& facts) {
 
 Answer are_right(const Facts& facts, const Variant& variant, const DeviceProfile& profile) {
   const auto& limits = profile.limits;
-  if (variant.tile.threads > std::min(limits.max_workgroup_invocations, limits.max_workgroup_size_x)) {
+  if (variant.tile.threads > std::min(limits.max_workgroup_invocations, limits.max_workgroup_size_x) ||
+      variant.tile.bytes > limits.max_workgroup_bytes) {
     return Answer::never;
   }
   return meets(facts, variant.right, profile);

@@ -65,6 +65,8 @@ struct Tile {
   std::uint32_t rows = 1;
   std::uint32_t columns = 1;
   std::uint32_t threads = 1;  ///< of a workgroup, if it must have this many
+  std::uint32_t bytes = 0;    ///< of workgroup memory, if they may be more than every device has
+  std::uint32_t groups = 0;   ///< workgroups that fill a device: where there are fewer, they split what they add up
 };
 
 /// A row of a table: {name, right where, best where, tile, shader, why}.

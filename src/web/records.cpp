@@ -102,6 +102,7 @@ DeviceProfile profile_of(const wire::Profile& record) {
   profile.limits.max_workgroups_per_dimension = record.max_workgroups_per_dimension;
   profile.limits.max_workgroup_invocations = record.max_workgroup_invocations;
   profile.limits.max_workgroup_size_x = record.max_workgroup_size_x;
+  profile.limits.max_workgroup_bytes = record.max_workgroup_bytes;
   profile.shader_f16 = record.shader_f16 != 0;
   profile.packed_dot = record.packed_dot != 0;
   profile.subgroups = record.subgroups != 0;

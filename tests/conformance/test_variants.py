@@ -11,6 +11,7 @@ from conformance.variants import Chooser, every_variant, programs_by_size, usual
 # What devices differ in as far as variants depend on it.
 DEVICES = [
     {"kind": kind, "subgroups": True, "max_workgroup_invocations": 1024, "max_workgroup_size_x": 1024}
+    | {"max_workgroup_bytes": 32768}
     for kind in ("cpu", "discrete")
 ]
 

@@ -1,140 +1,10 @@
 // Matrix products on the device, by the kernels for CPU adapters and by those for GPUs: a plan is made for a profile of
 // either kind and runs on whatever adapter there is.
-#include <cmath>
-#include <random>
-
 #include "gpu/host_convert.hpp"
-#include "gpu_fixture.hpp"
-#include "ops/registry.hpp"
-#include "support/graph_builder.hpp"
+#include "linear_fixture.hpp"
 
 namespace nibble::test {
 namespace {
-
-using Floats = std::vector<float>;
-
-/// A graph with the bytes of its constants.
-struct Program : GraphBuilder, ConstantSource {
-  std::vector<std::vector<std::byte>> bytes;
-  std::mt19937 random{7};
-
-  Status read(std::uint32_t i, std::uint64_t offset, std::span<std::byte> to) override {
-    return copy_constant(i, bytes[i], offset, to);
-  }
-
-  template <class T>
-  ValueId filled(DType dtype, Shape shape, const std::vector<T>& values) {
-    const auto raw = std::as_bytes(std::span(values));
-    bytes.emplace_back(raw.begin(), raw.end());
-    return constant(dtype, shape);
-  }
-  /// Stored as float16 or float32, float32 for the caller.
-  ValueId activation(DType dtype, Shape shape) {
-    const auto id = tensor(dtype, shape);
-    graph.tensor(id)->staging = DType::f32;
-    return id;
-  }
-  Floats floats(std::size_t count) {
-    // Multiples of 1/16 are exact in float16.
-    Floats v(count);
-    for (auto& f : v) f = static_cast<float>(static_cast<int>(random() % 65) - 32) / 16;
-    return v;
-  }
-};
-
-struct Shape4 {
-  std::int64_t rows, depth, columns, group;
-};
-
-/// 4-bit weights with their values.
-struct Q4 {
-  std::vector<std::uint8_t> packed;
-  Floats scales;  ///< [groups, pitch]
-  std::int64_t pitch;
-  Floats values;  ///< [columns, depth]
-
-  Q4(Program& p, std::int64_t depth, std::int64_t columns, std::int64_t group, std::int64_t width, bool swapped = false)
-      : pitch(width) {
-    const auto row = (depth + 1) / 2;
-    for (std::int64_t i = 0; i < columns * row; ++i) packed.push_back(static_cast<std::uint8_t>(p.random()));
-    scales = p.floats(static_cast<std::size_t>(depth / group * pitch));
-    for (std::int64_t n = 0; n < columns; ++n) {
-      for (std::int64_t k = 0; k < depth; ++k) {
-        const auto byte = packed[static_cast<std::size_t>(n * row + k / 2)];
-        const int nibble = (k % 2 == 0) != swapped ? byte & 15 : byte >> 4;
-        values.push_back(static_cast<float>(nibble - 8) * scales[static_cast<std::size_t>(k / group * pitch + n)]);
-      }
-    }
-  }
-};
-
-/// x [rows, depth] times the transpose of w [columns, depth].
-Floats product(const Floats& x, const Floats& w, std::int64_t depth) {
-  const auto d = static_cast<std::size_t>(depth);
-  Floats out;
-  for (std::size_t m = 0; m < x.size() / d; ++m) {
-    for (std::size_t n = 0; n < w.size() / d; ++n) {
-      double sum = 0;
-      for (std::size_t k = 0; k < d; ++k) sum += static_cast<double>(x[m * d + k]) * w[n * d + k];
-      out.push_back(static_cast<float>(sum));
-    }
-  }
-  return out;
-}
-
-testing::AssertionResult are_near(const Floats& got, const Floats& wanted, float tolerance) {
-  if (got.size() != wanted.size()) return testing::AssertionFailure() << got.size() << " of " << wanted.size();
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    if (!(std::abs(got[i] - wanted[i]) <= tolerance * (1 + std::abs(wanted[i])))) {
-      return testing::AssertionFailure() << "at " << i << ": " << got[i] << ", wanted " << wanted[i];
-    }
-  }
-  return testing::AssertionSuccess();
-}
-
-class LinearTest : public GpuTest, public testing::WithParamInterface<AdapterKind> {
- protected:
-  /// Runs the program once for each live number of rows (the first dimension of input 0); gives all outputs, which are
-  /// the same if each workgroup is a dispatch of its own.
-  Result<std::vector<Floats>> run(Program& p, const std::vector<Floats>& inputs, std::int64_t rows = -1) {
-    TRY_ASSIGN(auto pieces, run_by(1, p, inputs, rows));
-    TRY_ASSIGN(auto whole, run_by(0, p, inputs, rows));
-    EXPECT_EQ(pieces, whole);
-    return whole;
-  }
-
-  Result<std::vector<Floats>> run_by(std::uint64_t batch_work, Program& p, const std::vector<Floats>& inputs,
-                                     std::int64_t rows) {
-    auto& gpu = *Internals::of(device)->gpu;
-    DeviceProfile profile = gpu.profile();
-    profile.kind = GetParam();
-    const Options options{.max_shard_bytes = shard_bytes, .max_batch_work = batch_work};
-    TRY_ASSIGN(const auto plan, Plan::make(p.graph, profile, options, ops::registry()));
-    TRY_ASSIGN(const auto model, gpu::ModelResources::make(Internals::of(device)->gpu, plan, p, {}));
-    TRY_ASSIGN(const auto executor, gpu::Executor::make(model, boundary_of(p.graph, plan), p));
-    std::vector<HostTensor> given;
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      Shape shape = p.graph.tensor(p.graph.inputs[i])->shape;
-      if (rows >= 0 && i == 0) shape[0] = rows;
-      given.push_back(test::tensor(DType::f32, shape, inputs[i]));
-    }
-    TRY(executor->set_inputs(given));
-    dispatches = executor->stepper().dispatches().size();
-    std::vector<Floats> results;
-    std::vector<HostOutput> outputs;
-    for (std::size_t i = 0; i < p.graph.outputs.size(); ++i) {
-      results.emplace_back(static_cast<std::size_t>(executor->stepper().output_shape(i).numel()));
-      outputs.push_back({DType::f32, results.back().data(), results.back().size() * 4});
-    }
-    for (std::size_t i = 0; i < outputs.size(); ++i) outputs[i].data = results[i].data();
-    TRY(executor->submit(outputs));
-    TRY(executor->wait(outputs));
-    return results;
-  }
-
-  std::uint64_t shard_bytes = 0;
-  std::size_t dispatches = 0;
-};
 
 INSTANTIATE_TEST_SUITE_P(Kinds, LinearTest, testing::Values(AdapterKind::cpu, AdapterKind::discrete),
                          [](const auto& kind) { return std::string(to_string(kind.param)); });
@@ -392,6 +262,114 @@ TEST_P(LinearTest, constant_matrices_in_shards_of_columns) {
             << columns << " columns, " << to_string(dtype) << ", output " << i;
       }
     }
+  }
+}
+
+// Every variant, forced: sections, gates, tails of all sizes, and depths that are worth a split.
+using ProductTest = LinearTest;
+
+INSTANTIATE_TEST_SUITE_P(Kinds, ProductTest, testing::Values(AdapterKind::discrete),
+                         [](const auto& kind) { return std::string(to_string(kind.param)); });
+
+/// Products of one input of each depth, and what they give.
+struct Products {
+  Program p;
+  std::vector<Floats> inputs;
+  std::vector<Floats> wanted;
+  std::int64_t rows;
+
+  explicit Products(std::int64_t count) : rows(count) {}
+
+  std::pair<ValueId, Floats> input(DType dtype, std::int64_t depth) {
+    inputs.push_back(p.floats(static_cast<std::size_t>(rows * depth)));
+    return {p.input(p.activation(dtype, {rows, depth})), inputs.back()};
+  }
+  ValueId result(std::int64_t columns, DType dtype, Floats values) {
+    const auto out = p.activation(dtype, {rows, columns});
+    p.output(out);
+    wanted.push_back(std::move(values));
+    return out;
+  }
+
+  void q4(std::int64_t depth, std::int64_t columns, std::int64_t group, DType dtype = DType::f32) {
+    const Q4 w(p, depth, columns, group, columns);
+    const auto [x, values] = input(dtype, depth);
+    const auto weight = p.filled(DType::u8, {columns, (depth + 1) / 2}, w.packed);
+    const auto scales = p.filled(DType::f32, {depth / group, columns}, w.scales);
+    p.op("et_vk.linear_q4gsw.default",
+         {x, weight, scales, p.integer(group), p.null(), result(columns, dtype, product(values, w.values, depth))});
+  }
+  void gated(std::int64_t depth, std::int64_t columns) {
+    const Q4 a(p, depth, columns, 32, columns);
+    const Q4 b(p, depth, columns, 32, columns);
+    const auto [x, values] = input(DType::f32, depth);
+    std::vector<std::uint8_t> packed = a.packed;
+    packed.insert(packed.end(), b.packed.begin(), b.packed.end());
+    Floats scales = a.scales;
+    scales.insert(scales.end(), b.scales.begin(), b.scales.end());
+    // Small, so that gates are neither open nor shut.
+    for (auto& scale : scales) scale /= 256;
+    Floats gates = product(values, a.values, depth);
+    const Floats ups = product(values, b.values, depth);
+    for (std::size_t i = 0; i < gates.size(); ++i) {
+      const float gate = gates[i] / 256;
+      gates[i] = gate / (1 + std::exp(-gate)) * ups[i] / 256;
+    }
+    p.op("nibble.linear_q4gsw_gated",
+         {x, p.filled(DType::u8, {2 * columns, depth / 2}, packed),
+          p.filled(DType::f32, {static_cast<std::int64_t>(scales.size())}, scales), p.integer(32),
+          p.ints({columns, columns}), p.ints({columns, columns}), p.null(), result(columns, DType::f32, gates)});
+  }
+  /// By rows, and by columns with an addend.
+  void floats(std::int64_t depth, std::int64_t columns) {
+    const Floats w = p.floats(static_cast<std::size_t>(columns * depth));
+    const Floats bias = p.floats(static_cast<std::size_t>(columns));
+    Floats turned(w.size());
+    for (std::size_t i = 0; i < w.size(); ++i) {
+      turned[i % static_cast<std::size_t>(depth) * bias.size() + i / static_cast<std::size_t>(depth)] = w[i];
+    }
+    const auto [x, values] = input(DType::f32, depth);
+    Floats sums = product(values, w, depth);
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += bias[i % bias.size()];
+    const auto added = p.filled(DType::f32, {columns}, bias);
+    p.op("aten.linear.default",
+         {x, p.filled(DType::f32, {columns, depth}, w), added, result(columns, DType::f32, sums)});
+    p.op("aten.addmm.default", {added, x, p.filled(DType::f32, {depth, columns}, turned), p.integer(1), p.integer(1),
+                                result(columns, DType::f32, sums)});
+  }
+};
+
+TEST_P(ProductTest, every_variant_gives_the_same) {
+  for (const auto* choice : all_choices(ops::registry())) {
+    if (choice->name != "product") continue;
+    for (const auto& variant : choice->variants) {
+      // No multiple of any tile's rows.
+      Products all(variant.right.max_rows < 37 ? 3 : 37);
+      all.q4(96, 68, 32);
+      all.q4(2112, 20, 64);
+      all.q4(30, 12, 5, DType::f16);
+      all.gated(2080, 12);
+      all.floats(45, 70);
+      all.floats(2052, 8);
+      forced = {{"product", std::string(variant.name)}};
+      const auto got = run(all.p, all.inputs);
+      ASSERT_TRUE(succeeds(got)) << variant.name;
+      ASSERT_EQ(got->size(), all.wanted.size());
+      for (std::size_t i = 0; i < got->size(); ++i) {
+        EXPECT_TRUE(are_near((*got)[i], all.wanted[i], i == 2 ? 4e-3F : 1e-4F)) << variant.name << ", output " << i;
+      }
+    }
+  }
+}
+
+TEST_P(ProductTest, long_depths_of_few_columns_are_split) {
+  for (const std::int64_t rows : {1, 4, 40}) {
+    Products all(rows);
+    all.q4(4096, 36, 32);
+    const auto got = run(all.p, all.inputs);
+    ASSERT_TRUE(succeeds(got));
+    EXPECT_EQ(dispatches, 2U) << rows;
+    EXPECT_TRUE(are_near((*got)[0], all.wanted[0], 1e-4F)) << rows;
   }
 }
 

@@ -161,7 +161,8 @@ class Caller {
                                .max_storage_binding_size = odd(limits.max_storage_binding_size),
                                .max_workgroups_per_dimension = odd32(limits.max_workgroups_per_dimension),
                                .max_workgroup_invocations = odd32(limits.max_workgroup_invocations),
-                               .max_workgroup_size_x = odd32(limits.max_workgroup_size_x)};
+                               .max_workgroup_size_x = odd32(limits.max_workgroup_size_x),
+                               .max_workgroup_bytes = odd32(limits.max_workgroup_bytes)};
     const auto chosen = nibble::test::options_by(seed);
     std::vector<wire::Text> passes(chosen.without_passes.begin(), chosen.without_passes.end());
     std::vector<wire::ForcedVariant> variants;

@@ -57,6 +57,7 @@ inline DeviceProfile profile_by(AdapterKind kind, std::uint32_t seed) {
   if (profile.subgroups) profile.subgroup_max = is() ? 4 : 32;
   if (is()) profile.subgroup_min = profile.subgroup_max;
   if (is()) profile.limits.max_workgroup_invocations = profile.limits.max_workgroup_size_x = 1024;
+  if (is()) profile.limits.max_workgroup_bytes = 32768;
   if (is())
     profile.limits.max_buffer_size = profile.limits.max_storage_binding_size = std::uint64_t{1} << (10 + random() % 31);
   return profile;

@@ -29,8 +29,9 @@ inline std::vector<std::string_view> tokens_of(std::string_view text) {
     return at;
   };
   const auto is_template = [](std::string_view word) {
-    return word.starts_with("vec") || word.starts_with("mat") || word == "array" || word == "atomic" || word == "ptr" ||
-           word == "bitcast" || word == "var";
+    const bool is_vector = word.size() > 3 && std::isdigit(static_cast<unsigned char>(word[3])) != 0;
+    return (is_vector && (word.starts_with("vec") || word.starts_with("mat"))) || word == "array" || word == "atomic" ||
+           word == "ptr" || word == "bitcast" || word == "var";
   };
   constexpr std::array<std::string_view, 19> kPairs{
       "==", "!=", "<=", ">=", "&&", "||", "<<", ">>", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "++", "--", "->"};

@@ -122,6 +122,22 @@ TEST(Linear, of_scales_that_others_read_too_says_what_is_too_large) {
       fails_with(plan_of(l.b, AdapterKind::cpu, 1024), "weight_scales takes 2048 bytes, more than one binding"));
 }
 
+TEST(Linear, of_many_rows_takes_the_largest_tile_that_fits_the_workgroup_memory) {
+  const auto l = linear_q4({1024, 64}, 4096, 32);
+  for (const auto& [bytes, variant] : {std::pair{49152U, "tile_128"}, {24575U, "tile_64"}, {16383U, "tile"}}) {
+    DeviceProfile profile;
+    profile.kind = AdapterKind::discrete;
+    profile.limits.max_workgroup_bytes = bytes;
+    const auto plan = make(l.b, profile);
+    ASSERT_TRUE(succeeds(plan));
+    Stepper stepper(*plan);
+    ASSERT_TRUE(succeeds(stepper.update()));
+    ASSERT_EQ(stepper.choices(0).size(), 1U);
+    const auto& chosen = stepper.choices(0)[0];
+    EXPECT_EQ(chosen.choice->variants[chosen.variant].name, variant) << bytes;
+  }
+}
+
 TEST(Linear, names_wrong_arguments) {
   EXPECT_TRUE(fails_with(plan_of(linear_q4({2, 64}, 8, 5).b), "group_size is 5, which does not divide the depth 64"));
   EXPECT_TRUE(fails_with(plan_of(linear_q4({2, 64}, 8, 0).b), "group_size is 0"));

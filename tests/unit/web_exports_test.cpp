@@ -40,7 +40,8 @@ class WebExports : public testing::Test {
                                 .max_storage_binding_size = 1 << 27,
                                 .max_workgroups_per_dimension = 65535,
                                 .max_workgroup_invocations = 256,
-                                .max_workgroup_size_x = 256};
+                                .max_workgroup_size_x = 256,
+                                .max_workgroup_bytes = 16384};
     const wire::Options options;
     return web::nibble_program_plan(&profile, &options);
   }

@@ -170,6 +170,7 @@ export class GpuDevice implements Device {
       maxWorkgroupsPerDimension: limits.maxComputeWorkgroupsPerDimension,
       maxWorkgroupInvocations: limits.maxComputeInvocationsPerWorkgroup,
       maxWorkgroupSizeX: limits.maxComputeWorkgroupSizeX,
+      maxWorkgroupBytes: limits.maxComputeWorkgroupStorageSize,
     };
   }
 

@@ -68,7 +68,7 @@ constexpr Variant kAttentionVariants[] = {
     Variant("tile", {}, {}, {8, 64, 64}, &wgsl::attention_tile, "a workgroup reads a key once for eight rows"),
 };
 static_assert(std::ranges::all_of(kAttentionVariants, [](const Variant& v) {
-  const auto [rows, keys, threads] = v.tile;  // attention_tile has room for these
+  const auto rows = v.tile.rows, keys = v.tile.columns, threads = v.tile.threads;  // attention_tile has room for these
   return keys == 8 || (rows * keys == 8 * threads && rows % 8 == 0 && rows <= 32 && keys <= 64 && threads <= 128);
 }));
 
@@ -81,9 +81,9 @@ struct Split {
 
   /// Keys that one part may have. The values are met before and after the steps too, for each of four rows.
   std::uint32_t max_part_keys(const Lowering& op, std::uint32_t step, std::uint64_t quads, std::uint64_t values) const {
-    if (op.profile().kind != AdapterKind::cpu) return std::numeric_limits<std::uint32_t>::max();
     const auto each = rounds + (sums_in_result ? 1 : 3) * quads + values;
-    return narrow((DeviceProfile::kMaxRounds - 5 * values) / each) * step;
+    const auto steps = (op.profile().max_rounds() - 5 * values) / each;
+    return narrow(std::min<std::uint64_t>(steps, std::numeric_limits<std::uint32_t>::max() / step)) * step;
   }
 };
 constexpr Split kByThreads{128, 16, true, 2};

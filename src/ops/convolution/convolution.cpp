@@ -62,9 +62,8 @@ Status convolve_channels(Lowering& op, const Tensor& input, const Tensor& weight
   const bool slides = v.shader == &wgsl::depthwise_slide;
   const bool shares = v.right.subgroups;
   if (slides) {
-    // As many rows as leave work for all cores, which run 8 threads as one: a block also loads rows of its neighbours.
-    const std::int64_t threads = op.profile().kind == AdapterKind::cpu ? 256 : 65536;
-    const auto most = std::clamp<std::int64_t>(y.result() * strips / threads, 4, 4096);
+    // As many rows as leave work for all cores: a block also loads rows of its neighbours.
+    const auto most = std::clamp<std::int64_t>(y.result() * strips / op.profile().busy_threads(), 4, 4096);
     params.row_blocks = narrow((y.result() + most - 1) / most);
     params.rows = params.row_blocks == 0 ? 0 : (params.size[1] + params.row_blocks - 1) / params.row_blocks;
   }

@@ -1,17 +1,9 @@
 // What a lane of product_row adds for 4-bit weights whose depth and group size are multiples of 32: four lanes load the
 // same 32 nibbles of each of four columns, and lane j of them takes those at 4j and at 16 + 4j.
 // Bindings: weight (words4), scales.
+//! uses: q4_scales, q4_column
 
 const CHUNK = 8u;
-
-fn nibbles(word: u32) -> vec4<f32> {
-  let shifts = select(vec4<u32>(0u, 4u, 8u, 12u), vec4<u32>(4u, 0u, 12u, 8u), SWAPPED == 1u);
-  return vec4<f32>((vec4<u32>(word) >> shifts) & vec4<u32>(15u)) - vec4<f32>(8.0);
-}
-
-fn scales_at(i: u32) -> vec4<f32> {
-  return vec4<f32>(load_scales(i), load_scales(i + 1u), load_scales(i + 2u), load_scales(i + 3u));
-}
 
 // The two parts of a lane.
 fn halves(words: vec4<u32>, lane: u32) -> vec2<u32> {

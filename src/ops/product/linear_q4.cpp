@@ -216,6 +216,6 @@ constexpr Op kLinearQ4Ops[] = {
 
 }  // namespace
 
-const Family kLinearQ4{"linear_q4", kLinearQ4Ops, {&kProduct, &kProductLoads}};
+const Family kLinearQ4{"linear_q4", kLinearQ4Ops, {&kProduct, &kProductLoads, &kQ4X}};
 
 }  // namespace nibble::ops

@@ -9,10 +9,8 @@
 // then its offset times that sum.
 // Sums are written as dot products, because the compilers then keep one sum at a time in a register.
 // Bindings: x, weight (words4), scales, ...
-//! uses: product_params, product_write
+//! uses: product_params, product_x, product_write, q4_scales
 //! slots: rows, tile, x
-
-override SCALES_ALIGNED: u32 = 0u;
 
 // x of one row at 32 neighbouring k, and eight times its sum.
 struct Row {
@@ -58,13 +56,6 @@ fn column(i: u32) -> array<vec4<f32>, 8> {
                              nibbles(w.z >> 16u), nibbles(w.w), nibbles(w.w >> 16u));
 }
 
-fn scales_at(i: u32) -> vec4<f32> {
-  if (SCALES_ALIGNED == 1u) {
-    return load4_scales(i >> 2u);
-  }
-  return vec4<f32>(load_scales(i), load_scales(i + 1u), load_scales(i + 2u), load_scales(i + 3u));
-}
-
 fn rest_at(offset: u32, scales: vec4<f32>) -> vec4<f32> {
   if (OFFSETS == 1u) {
     return 0.125 * scales_at(offset) - scales;
@@ -99,14 +90,14 @@ fn add_columns(sums: Sums, i: u32, scale: u32, offsets: u32, x: Step) -> Sums {
 }
 
 fn below(place: Place) -> Place {
-  return Place(place.batch, place.section, place.row + ROWS, place.column, place.x_batch);
+  return Place(place.batch, place.section, place.row + ROWS, place.column, place.x_batch, 0u);
 }
 
 @compute @workgroup_size(WG)
 fn main(@builtin(local_invocation_index) index: u32, @builtin(workgroup_id) id: vec3<u32>,
         @builtin(num_workgroups) groups: vec3<u32>, lane: Lane) {
   // The threads of a workgroup share their rows of x.
-  let across = (params.column_tiles + WG - 1u) / WG;
+  let across = (column_tiles() + WG - 1u) / WG;
   let group = group_index(id, groups);
   let batch = group / across / params.row_tiles;
   if (batch >= params.batches) {

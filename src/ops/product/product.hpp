@@ -32,6 +32,7 @@ struct Product {
 /// Which kernel makes a product, and how it loads where shapes vary.
 extern const Choice kProduct;
 extern const Choice kProductLoads;
+extern const Choice kQ4X;  ///< how threads of CPU adapters come to x
 
 Status multiply(Lowering& op, Product product);
 /// By a weight [columns, depth or more], one shard after the other.

@@ -1,7 +1,7 @@
 // A matrix product for CPU adapters: a thread makes 1 or 4 rows by 16 columns in registers, with no barrier. Memory
 // is what costs there: each lane's loads are done one by one. Four rows by 16 columns take 20 vec4 loads for 256
 // multiplications.
-//! uses: product_params, product_write
+//! uses: product_params, product_x, product_write
 //! slots: weights, rows
 
 fn quad(batch: u32, row: u32, k: u32) -> vec4<f32> {

@@ -1,6 +1,6 @@
 // A matrix product whose result cannot be written one column at a time (float16) nor by rows of whole quads: a thread
 // makes four neighbouring elements, which may belong to two rows or more. Elements of other columns stay as they are.
-//! uses: product_params
+//! uses: product_params, product_x
 //! slots: weights, epilogue, activation
 
 @compute @workgroup_size(WG)

@@ -1,6 +1,6 @@
 // What the kernels of matrix products share, put in front of each: parameters, where a thread works, reading x.
-// Binding: x [batches, rows, depth]. The columns of the results may come in sections, each with its own rows of the
-// weight and its own scales, and its own result or its own range of columns in one.
+// The columns of the results may come in sections, each with its own rows of the weight and its own scales, and its own
+// result or its own range of columns in one.
 
 struct Section {
   width: u32,         // columns
@@ -17,7 +17,7 @@ struct Params {
   depth: u32,
   batches: u32,
   row_tiles: u32,
-  column_tiles: u32,
+  splits: u32,        // so many workgroups share the depth of a tile
   weight_pitch: u32,  // from a row of the weight to the next: elements, or bytes of nibbles
   group_size: u32,
   weight_batch: u32,  // from a batch of the weight to the next
@@ -48,6 +48,7 @@ override X_ALIGNED: u32 = 0u;     // 1: rows of x begin at a multiple of four el
 override WEIGHT_QUADS: u32 = 0u;  // 1: four neighbouring weights can be loaded at once
 override SWAPPED: u32 = 0u;       // 1: of two nibbles in a byte, the high one comes first
 override OFFSETS: u32 = 0u;       // 1: groups of 4-bit weights have offsets
+override SCALES_QUADS: u32 = 0u;  // 1: scales of four neighbouring columns can be loaded at once
 override GATED: u32 = 0u;         // 1: the result is silu(section 0) * section 1
 
 struct Place {
@@ -56,6 +57,11 @@ struct Place {
   row: u32,
   column: u32,  // in the section
   x_batch: u32,
+  split: u32,
+}
+
+fn column_tiles() -> u32 {
+  return params.sections[2].tiles_end;
 }
 
 fn place_at(batch: u32, row: u32, column_tile: u32) -> Place {
@@ -69,21 +75,26 @@ fn place_at(batch: u32, row: u32, column_tile: u32) -> Place {
       }
     }
   }
-  return Place(batch, section, row, (column_tile - before) * TILE_COLUMNS, batch % params.x_batches);
+  return Place(batch, section, row, (column_tile - before) * TILE_COLUMNS, batch % params.x_batches, 0u);
 }
 
 // Neighbouring tiles share their rows.
 fn place_by_columns(tile: u32) -> Place {
-  let rest = tile / params.column_tiles;
-  return place_at(rest / params.row_tiles, rest % params.row_tiles * TILE_ROWS, tile % params.column_tiles);
+  let rest = tile / column_tiles();
+  return place_at(rest / params.row_tiles, rest % params.row_tiles * TILE_ROWS, tile % column_tiles());
 }
 
-// Neighbouring tiles share their columns.
+// Neighbouring tiles share their columns. Behind all tiles come those of the next split, up to params.splits.
 fn place_by_rows(tile: u32) -> Place {
   let rest = tile / params.row_tiles;
-  return place_at(rest / params.column_tiles, tile % params.row_tiles * TILE_ROWS, rest % params.column_tiles);
+  let batch = rest / column_tiles();
+  var place = place_at(batch % params.batches, tile % params.row_tiles * TILE_ROWS, rest % column_tiles());
+  place.split = batch / params.batches;
+  return place;
 }
 
+// Binding: x [batches, rows, depth].
+//! module: product_x
 // Four neighbours of a row of x; zero past its end.
 fn x_quad(batch: u32, row: u32, k: u32) -> vec4<f32> {
   let i = (batch * params.rows + row) * params.depth + k;

@@ -3,8 +3,8 @@
 // share what is read of the weights. At the end the team adds its sums: a subgroup by itself, a whole workgroup in a
 // tree in workgroup memory.
 //! proven: if its tiles fit
-//! uses: product_params, product_write
-//! slots: chunk, rows, team
+//! uses: product_params, product_x
+//! slots: chunk, rows, team, write
 //
 // On a discrete GPU (4-bit, K 2048, N 8192, one row): 8 MB of weights and 2 MB of scales (groups of 32) are read once;
 // x is 8 KB and stays in the nearest cache. 2048 teams, of 32 lanes in a subgroup, each lane with four 16-byte loads
@@ -12,6 +12,11 @@
 // x are whole runs as well, where a lane that took all 32 would skip 128 bytes from lane to lane. A subgroup ends
 // without a barrier, a tree of 64 lanes with seven for each row. With fewer columns than there are subgroups to fill,
 // 256 lanes share a column: that splits the depth, and needs no second dispatch to add up.
+//
+// A team of 64 has 1 KB of weights under way, and a discrete GPU (500 GB/s, 600 ns) needs some 300 KB: four columns a
+// team are enough from 1200 columns on. With 256 columns or fewer and a depth of 2048 or more, workgroups share the depth
+// too: up to 512 of them, each with 512 of it at least, which is one round of its lanes. Their sums are 16 bytes for each
+// row and split beside 1 KB of weights. The second dispatch costs about 2 us.
 
 override TEAM_TILES: u32 = 1u;  // of a workgroup; its teams take them in turns
 
@@ -27,15 +32,17 @@ fn main(team: Team, @builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroup
   for (var round = 0u; round < TEAM_TILES; round++) {
     let tile = round * (WG / size) + team_index(team);
     var place = place_by_rows(group_index(id, groups) * TEAM_TILES + tile);
-    let is_mine = tile < TEAM_TILES && place.batch < params.batches;
-    let end = select(0u, params.depth, is_mine);
+    let is_mine = tile < TEAM_TILES && place.split < params.splits;
+    let part = (params.depth + 64u * params.splits - 1u) / (64u * params.splits) * 64u;
+    let first = place.split * part;
+    let end = select(0u, min(params.depth, first + part), is_mine);
     var gates = X();
     var sums = X();
-    for (var part = 0u; part <= GATED; part++) {
-      place.section += part;
+    for (var half = 0u; half <= GATED; half++) {
+      place.section += half;
       gates = sums;
       sums = X();
-      for (var k = team.lane * CHUNK; k < end; k += size * CHUNK) {
+      for (var k = first + team.lane * CHUNK; k < end; k += size * CHUNK) {
         sums += chunk_sum(place, k);
       }
     }

@@ -22,6 +22,31 @@ fn write(place: Place, row: u32, column: u32, gate: vec4<f32>, sum: vec4<f32>) {
   }
 }
 
+// Where a split leaves its sums of four columns: [split, batch, row, four columns of all sections].
+//! module: product_partial_at
+//! uses: product_params
+fn partial_at(place: Place, section: u32, row: u32, column: u32) -> u32 {
+  var before = 0u;
+  var all = 0u;
+  for (var s = 0u; s < 3u; s++) {
+    before = select(before, all, s == section);
+    all += (params.sections[s].width + 3u) / 4u;
+  }
+  return ((place.split * params.batches + place.batch) * params.rows + row) * all + before + column / 4u;
+}
+
+// In the place of product_write: product_merge does the rest.
+//! module: product_write_partial
+//! uses: product_partial_at
+fn write(place: Place, row: u32, column: u32, gate: vec4<f32>, sum: vec4<f32>) {
+  if (row < params.rows && column < params.sections[place.section].width) {
+    store4_partial(partial_at(place, place.section, row, column), sum);
+    if (GATED == 1u) {
+      store4_partial(partial_at(place, 0u, row, column), gate);
+    }
+  }
+}
+
 // X is x at four k, or sums at four columns: of one row, or of four.
 //! module: product_one_row
 alias X = vec4<f32>;

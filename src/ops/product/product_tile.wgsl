@@ -1,71 +1,245 @@
-// A matrix product of many rows for GPUs: a workgroup of 128 makes 32 rows by 64 columns, each thread 4 by 4 of them.
-// x and the weights, 32 deep, pass through workgroup memory, where 4-bit weights are unpacked once for all rows.
+// A matrix product of many rows for GPUs: a workgroup of 128 makes 32, 64 or 128 rows by 64 columns, each thread 4 by 4,
+// 8 by 4 or 8 by 8 of them. x and the weights, 16 deep, pass through workgroup memory, where 4-bit weights are unpacked
+// once for all rows. It has room for two steps: while the threads multiply one, their loads of the next are under way, and
+// one barrier a step is enough.
 //! proven: if its tiles fit
-//! uses: product_params, product_write
-//! slots: weights
+//! uses: product_params, product_x
+//! slots: fill, room, write
 //
-// On a discrete GPU (4-bit, K 2048, N 2048, 128 rows): the 2 MB of weights are read 4 times, x (1 MB) 32 times, mostly
-// from the second cache, as neighbouring workgroups share their columns. 128 workgroups of 128, and 12 KB of workgroup
-// memory each, so several live on one core. Two barriers per 32 k, between them 512 multiplications a thread from 64
-// vec4 loads of workgroup memory. That is bound by arithmetic and workgroup memory: a third of the peak is to be
-// expected, far above what the weights' bandwidth would ask for.
+// Loads are apart from who multiplies what: neighbouring lanes read neighbouring words, whole sectors of 32 bytes (fill).
+// The order of quads in the tiles is mixed by exclusive or, so that neither phase meets a bank twice.
+//
+// On a discrete GPU (4-bit, K 2048, N 2048, 128 rows), by tile: the 2 MB of weights are read 4, 2 and 1 times, x (1 MB)
+// 32 times, mostly from the second cache, as neighbouring workgroups share their columns. 128, 64 and 32 workgroups of
+// 12, 16 and 24 KB. For four of k a thread multiplies 64, 128 and 256 times, after 8, 12 and 16 vec4 loads of workgroup
+// memory: a third, a half and two thirds of the peak may be expected of a grid that fills the device, which large tiles do
+// with many rows alone. Where even 32 rows by 64 columns make few workgroups and the depth is long, up to 256 share it
+// (product_merge), each with 16 steps at least: their sums, 8 KB a workgroup, stay in the second cache.
 
-const TILE_QUADS = 8u;  // of k
-// Room for 32 rows and 64 columns.
-var<workgroup> x_tile: array<vec4<f32>, 256>;       // [row, quad of k]
-var<workgroup> weight_tile: array<vec4<f32>, 512>;  // [k, four columns]
+// A thread's own rows and columns.
+fn block_rows() -> u32 {
+  return min(8u, TILE_ROWS / 8u);
+}
+fn block_columns() -> u32 {
+  return TILE_ROWS * TILE_COLUMNS / WG / block_rows();
+}
+
+// Twice [row, quad of k] and [column, quad of k]. ROOM is TILE_ROWS, but a constant: naga 29 fails where the size of an
+// array comes from overrides.
+var<workgroup> x_tile: array<vec4<f32>, 8u * ROOM>;
+var<workgroup> weight_tile: array<vec4<f32>, 512>;
+
+// Of the units of a step, which are row * 4 + quad.
+fn x_unit(place: Place, step: u32, unit: u32) -> vec4<f32> {
+  let row = place.row + unit / 4u;
+  let k = k_at(step, unit % 4u);
+  var v = vec4<f32>();
+  if (row < params.rows && k < params.depth) {
+    v = x_quad(place.x_batch, row, k);
+  }
+  return v;
+}
+fn put_x(step: u32, unit: u32, v: vec4<f32>) {
+  x_tile[(step & 1u) * 4u * TILE_ROWS + (unit ^ ((unit / (4u * block_rows())) & 3u))] = v;
+}
+fn put_weights(step: u32, column: u32, q: u32, v: vec4<f32>) {
+  let i = ((step & 1u) * 4u + (column & 3u)) * TILE_COLUMNS + (column & 0xfffffffcu);
+  weight_tile[i + (q ^ ((column >> 3u) & 3u))] = v;
+}
+
+fn x_block(i: u32) -> mat4x4<f32> {
+  return mat4x4<f32>(x_tile[i], x_tile[i + 4u], x_tile[i + 8u], x_tile[i + 12u]);
+}
+fn weight_block(i: u32) -> mat4x4<f32> {
+  return transpose(mat4x4<f32>(weight_tile[i], weight_tile[i + TILE_COLUMNS], weight_tile[i + 2u * TILE_COLUMNS],
+                               weight_tile[i + 3u * TILE_COLUMNS]));
+}
+// Sums come first, so that each multiplication is an addition too.
+fn add_row(sum: vec4<f32>, w: mat4x4<f32>, x: vec4<f32>) -> vec4<f32> {
+  return sum + w[0] * x.x + w[1] * x.y + w[2] * x.z + w[3] * x.w;
+}
+fn add_block(sum: mat4x4<f32>, w: mat4x4<f32>, x: mat4x4<f32>) -> mat4x4<f32> {
+  return mat4x4<f32>(add_row(sum[0], w, x[0]), add_row(sum[1], w, x[1]), add_row(sum[2], w, x[2]),
+                     add_row(sum[3], w, x[3]));
+}
+
+// Rows 0 and 4, and those of the second four columns.
+struct Sums {
+  a: mat4x4<f32>,
+  b: mat4x4<f32>,
+  c: mat4x4<f32>,
+  d: mat4x4<f32>,
+}
 
 @compute @workgroup_size(WG)
 fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) id: vec3<u32>,
         @builtin(num_workgroups) groups: vec3<u32>) {
   var place = place_by_rows(group_index(id, groups));
-  if (place.batch >= params.batches) {
+  if (place.split >= params.splits) {
     return;
   }
-  let row = lane / 16u * 4u;
-  let column = lane % 16u;  // four of them
-  var gate = mat4x4<f32>();
-  for (var part = 0u; part <= GATED; part++) {
-    place.section += part;
-    let columns = columns_at(place.batch, place.section, place.column + 4u * column);
-    var sum = mat4x4<f32>();
-    // Of a run, so many steps; the last may reach past its end.
-    let steps = (params.run + 4u * TILE_QUADS - 1u) / (4u * TILE_QUADS);
-    for (var step = 0u; step < params.runs * steps; step++) {
-      let run = step / steps;
-      let k = (step - run * steps) * 4u * TILE_QUADS;
-      for (var i = lane; i < TILE_ROWS * TILE_QUADS; i += WG) {
-        let at = k + i % TILE_QUADS * 4u;
-        var v = vec4<f32>();
-        if (at < params.run) {
-          v = x_quad(place.x_batch, place.row + i / TILE_QUADS, run * params.run + at);
+  let across = TILE_COLUMNS / block_columns();
+  let down = lane / across;
+  let column = lane % across;  // four of them
+  let part = (steps() + 4u * params.splits - 1u) / (4u * params.splits) * 4u;
+  let first = place.split * part;
+  let end = min(steps(), first + part);
+  var gate = Sums();
+  var sum = Sums();
+  for (var half = 0u; half <= GATED; half++) {
+    place.section += half;
+    gate = sum;
+    sum = Sums();
+    var held = Held();
+    for (var step = first; step <= end; step++) {
+      var x0 = vec4<f32>();
+      var x1 = vec4<f32>();
+      var x2 = vec4<f32>();
+      var x3 = vec4<f32>();
+      if (step < end) {
+        x0 = x_unit(place, step, lane);
+        if (TILE_ROWS > 32u) {
+          x1 = x_unit(place, step, lane + WG);
         }
-        x_tile[i] = v;
+        if (TILE_ROWS > 64u) {
+          x2 = x_unit(place, step, lane + 2u * WG);
+          x3 = x_unit(place, step, lane + 3u * WG);
+        }
+        held = hold(held, place, step, lane);
       }
-      var w = mat4x4<f32>();
-      if (k + row < params.run) {
-        w = weights_at(columns, run_shift(run), k + row);
+      if (step > first) {
+        let x_first = ((step & 1u) ^ 1u) * 4u * TILE_ROWS + down * 4u * block_rows();
+        let weight_first = ((step & 1u) ^ 1u) * 4u * TILE_COLUMNS + column * 4u;
+        for (var q = 0u; q < 4u; q++) {
+          let at = x_first + (q ^ (down & 3u));
+          let source = weight_first + (q ^ ((column >> 1u) & 3u));
+          let x = x_block(at);
+          let w = weight_block(source);
+          sum.a = add_block(sum.a, w, x);
+          if (block_rows() > 4u) {
+            let below = x_block(at + 16u);
+            sum.b = add_block(sum.b, w, below);
+            if (block_columns() > 4u) {
+              let beside = weight_block(source + 4u * across);
+              sum.c = add_block(sum.c, beside, x);
+              sum.d = add_block(sum.d, beside, below);
+            }
+          }
+        }
       }
-      weight_tile[row * 16u + column] = w[0];
-      weight_tile[(row + 1u) * 16u + column] = w[1];
-      weight_tile[(row + 2u) * 16u + column] = w[2];
-      weight_tile[(row + 3u) * 16u + column] = w[3];
+      if (step < end) {
+        put_x(step, lane, x0);
+        if (TILE_ROWS > 32u) {
+          put_x(step, lane + WG, x1);
+        }
+        if (TILE_ROWS > 64u) {
+          put_x(step, lane + 2u * WG, x2);
+          put_x(step, lane + 3u * WG, x3);
+        }
+        put(held, step, lane);
+      }
       workgroupBarrier();
-      for (var q = 0u; q < TILE_QUADS; q++) {
-        let x = mat4x4<f32>(x_tile[row * TILE_QUADS + q], x_tile[(row + 1u) * TILE_QUADS + q],
-                            x_tile[(row + 2u) * TILE_QUADS + q], x_tile[(row + 3u) * TILE_QUADS + q]);
-        let at = 4u * q * 16u + column;
-        sum += mat4x4<f32>(weight_tile[at], weight_tile[at + 16u], weight_tile[at + 32u], weight_tile[at + 48u]) * x;
-      }
-      workgroupBarrier();
-    }
-    if (part < GATED) {
-      gate = sum;
-    } else {
-      write(place, place.row + row, place.column + 4u * column, gate[0], sum[0]);
-      write(place, place.row + row + 1u, place.column + 4u * column, gate[1], sum[1]);
-      write(place, place.row + row + 2u, place.column + 4u * column, gate[2], sum[2]);
-      write(place, place.row + row + 3u, place.column + 4u * column, gate[3], sum[3]);
     }
   }
+  // Written once in the text: what writes may be long.
+  for (var block = 0u; block < block_rows() * block_columns() / 16u; block++) {
+    var gates = gate.a;
+    var sums = sum.a;
+    for (var row = 0u; row < 4u; row++) {
+      write(place, place.row + down * block_rows() + (block & 1u) * 4u + row,
+            place.column + 4u * (column + (block >> 1u) * across), gates[row], sums[row]);
+    }
+    gate.a = gate.b;
+    gate.b = gate.c;
+    gate.c = gate.d;
+    sum.a = sum.b;
+    sum.b = sum.c;
+    sum.c = sum.d;
+  }
+}
+
+//! module: room_32
+const ROOM = 32u;
+//! module: room_64
+const ROOM = 64u;
+//! module: room_128
+const ROOM = 128u;
+
+// How weights come to a tile: a thread holds its part of a step until there is room for it.
+// Here two quads of k, each of one column.
+//! module: fill_quads
+//! slots: weights
+struct Held {
+  a: vec4<f32>,
+  b: vec4<f32>,
+}
+fn run_steps() -> u32 {
+  return (params.run + 15u) / 16u;
+}
+fn steps() -> u32 {
+  return params.runs * run_steps();
+}
+// Where a quad of a step is in a run; those behind the end are left out.
+fn in_run(step: u32, q: u32) -> u32 {
+  return step % run_steps() * 16u + 4u * q;
+}
+fn k_at(step: u32, q: u32) -> u32 {
+  let k = in_run(step, q);
+  return select(params.depth, step / run_steps() * params.run + k, k < params.run);
+}
+fn unit_at(unit: u32) -> vec2<u32> {
+  return select(vec2<u32>(unit / 4u, unit % 4u), vec2<u32>(unit % TILE_COLUMNS, unit / TILE_COLUMNS), ALONG_COLUMNS);
+}
+fn weight_unit(place: Place, step: u32, unit: u32) -> vec4<f32> {
+  let at = unit_at(unit);
+  let column = place.column + at.x;
+  let k = in_run(step, at.y);
+  var v = vec4<f32>();
+  if (column < params.sections[place.section].width && k < params.run) {
+    v = quad_at(place.batch, place.section, column, run_shift(step / run_steps()), k);
+  }
+  return v;
+}
+fn hold(held: Held, place: Place, step: u32, lane: u32) -> Held {
+  return Held(weight_unit(place, step, lane), weight_unit(place, step, lane + WG));
+}
+fn put(held: Held, step: u32, lane: u32) {
+  let a = unit_at(lane);
+  let b = unit_at(lane + WG);
+  put_weights(step, a.x, a.y, held.a);
+  put_weights(step, b.x, b.y, held.b);
+}
+
+// 4-bit weights whose depth and group size are multiples of 32. Two lanes share a column: in every fourth step each loads
+// 32 of 64 nibbles, which are whole sectors, and gives a step one word of them. So a step has eight of k from each half.
+//! module: fill_words
+//! uses: q4_column
+struct Held {
+  words: vec4<u32>,
+  scale: vec2<f32>,
+}
+fn steps() -> u32 {
+  return (params.depth + 63u) / 64u * 4u;
+}
+fn k_at(step: u32, q: u32) -> u32 {
+  return (step >> 2u) * 64u + (q >> 1u) * 32u + (step & 3u) * 8u + (q & 1u) * 4u;
+}
+fn hold(held: Held, place: Place, step: u32, lane: u32) -> Held {
+  if ((step & 3u) != 0u) {
+    return Held(held.words.yzwx, held.scale);
+  }
+  let s = params.sections[place.section];
+  let column = place.column + (lane >> 1u);
+  let k = step * 16u + (lane & 1u) * 32u;
+  var next = Held();
+  if (column < s.width && k < params.depth) {
+    next = Held(weight[(s.weight_first + column) * (params.depth >> 5u) + (k >> 5u)],
+                scale_at(place.section, column, k));
+  }
+  return next;
+}
+fn put(held: Held, step: u32, lane: u32) {
+  let q = (lane & 1u) * 2u;
+  put_weights(step, lane >> 1u, q, nibbles(held.words.x) * held.scale.x + vec4<f32>(held.scale.y));
+  put_weights(step, lane >> 1u, q + 1u, nibbles(held.words.x >> 16u) * held.scale.x + vec4<f32>(held.scale.y));
 }

@@ -41,3 +41,17 @@ fn weights_at(columns: Columns4, shift: u32, k: u32) -> mat4x4<f32> {
   return mat4x4<f32>(weight_quad(i, k, column), weight_quad(i + pitch, k + 1u, column),
                      weight_quad(i + 2u * pitch, k + 2u, column), weight_quad(i + 3u * pitch, k + 3u, column));
 }
+
+// Of one column at k to k + 3.
+const ALONG_COLUMNS = true;
+fn element_at(i: u32, k: u32) -> f32 {
+  var v = 0.0;
+  if (k < params.depth) {
+    v = load_weight(i + k * params.weight_pitch);
+  }
+  return v;
+}
+fn quad_at(batch: u32, section: u32, column: u32, shift: u32, k: u32) -> vec4<f32> {
+  let i = batch * params.weight_batch + column;
+  return vec4<f32>(element_at(i, k), element_at(i, k + 1u), element_at(i, k + 2u), element_at(i, k + 3u));
+}

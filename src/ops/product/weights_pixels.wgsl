@@ -21,3 +21,9 @@ fn weights_at(columns: Columns4, shift: u32, k: u32) -> mat4x4<f32> {
   let i = columns + (shift + (k >> 2u));
   return transpose(mat4x4<f32>(load4_weight(i.x), load4_weight(i.y), load4_weight(i.z), load4_weight(i.w)));
 }
+
+// Of one column at k to k + 3.
+const ALONG_COLUMNS = false;
+fn quad_at(batch: u32, section: u32, column: u32, shift: u32, k: u32) -> vec4<f32> {
+  return load4_weight(columns_at(batch, section, column).x + (shift + (k >> 2u)));
+}

@@ -35,3 +35,9 @@ fn weights_at(columns: Columns4, shift: u32, k: u32) -> mat4x4<f32> {
   return transpose(mat4x4<f32>(weight_quad(i, k), weight_quad(i + pitch, k), weight_quad(i + 2u * pitch, k),
                                weight_quad(i + 3u * pitch, k)));
 }
+
+// Of one column at k to k + 3; neighbouring lanes are to take neighbours along the columns, or along k.
+const ALONG_COLUMNS = false;
+fn quad_at(batch: u32, section: u32, column: u32, shift: u32, k: u32) -> vec4<f32> {
+  return weight_quad(columns_at(batch, section, column) + k, k);
+}

@@ -14,6 +14,7 @@ const limits = {
   maxWorkgroupsPerDimension: 65535,
   maxWorkgroupInvocations: 256,
   maxWorkgroupSizeX: 256,
+  maxWorkgroupBytes: 16384,
 };
 
 /** Kinds and features in all combinations, with the least and with more than the least that devices have. */
