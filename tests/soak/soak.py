@@ -4,11 +4,9 @@ large as it was.
     soak.py [--minutes 30] [--seed N] [--threads 4] [--programs build/programs] [--count 24]
 
 Every ten seconds the threads pause with everything closed, and a line is printed. GPU objects and file descriptors are
-then exactly as many as at the beginning. Resident memory may not grow any more: its median in the last third of the
-time is at most that of the second third, 2 % and 8 MB. A device keeps 256 pipelines that nobody uses, and a driver may
-need megabytes for each: until that many were compiled, what comes between two lines is left out if pipelines were
-compiled between them. From then on everything counts. Exit code 1 where this is not so, where there are too few lines
-to tell, or where a thread failed.
+then as many as at the beginning. The median of resident memory in the last third is at most that of the second third,
+2 % and 8 MB; until a device has compiled the 256 pipelines that it keeps, growth between two lines is left out if
+pipelines were compiled there. Exit code 1 where this is not so or cannot be told, or where a thread failed.
 """
 
 import argparse
