@@ -220,8 +220,8 @@ def _keep_attention(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
     schema = [argument.name for argument in node.target._schema.arguments]
     given = dict(zip(schema, node.args, strict=False)) | node.kwargs
     q, k, v, mask = (given.get(name) for name in ("query", "key", "value", "attn_mask"))
-    dims = {tensor.meta["val"].dim() for tensor in (q, k, v)}
-    if dims != {4} or given.get("dropout_p", 0.0) or not all(t.meta["val"].is_floating_point() for t in (q, k, v)):
+    rank = q.meta["val"].dim()
+    if any(t.meta["val"].dim() != rank for t in (k, v)) or given.get("dropout_p", 0.0) or not all(t.meta["val"].is_floating_point() for t in (q, k, v)):
         return
 
     emit = functools.partial(_emit, graph, q.meta["val"].fake_mode)
@@ -232,11 +232,11 @@ def _keep_attention(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
 
     dtype = q.meta["val"].dtype
     with graph.inserting_before(node):
-        groups = q.meta["val"].shape[1] // k.meta["val"].shape[1]
-        if given.get("enable_gqa") and groups != 1:
-            k, v = (emit(aten.repeat_interleave.self_int, tensor, groups, 1) for tensor in (k, v))
+        groups = q.meta["val"].shape[-3] // k.meta["val"].shape[-3] if given.get("enable_gqa") else 1
+        if groups != 1:
+            k, v = (emit(aten.repeat_interleave.self_int, tensor, groups, rank - 3) for tensor in (k, v))
         if given.get("is_causal"):
-            rows, keys = (emit(aten.arange.default, size(tensor, 2)) for tensor in (q, k))
+            rows, keys = (emit(aten.arange.default, size(tensor, rank - 2)) for tensor in (q, k))
             mask = emit(aten.ge.Tensor, emit(aten.unsqueeze.default, rows, 1), keys)
         masked = mask is not None and not given.get("is_causal")
         if mask is not None and mask.meta["val"].dtype == torch.bool:

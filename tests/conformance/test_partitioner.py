@@ -122,6 +122,18 @@ def test_attention_stays_one_operator(tmp_path):
     check(forms, tmp_path / "model.pte", inputs)
 
 
+@pytest.mark.parametrize("batch", [(), (3,), (2, 3, 4)])
+def test_attention_of_any_rank_stays_one_operator(batch, tmp_path):
+    def forms(q, k, v, mask):
+        return attend(q, k, v), attend(q, k, v, mask), attend(q, k, v, mask > 0.5), attend(q, k, v, is_causal=True)
+
+    inputs = tensors((*batch, 6, 8), (*batch, 9, 8), (*batch, 9, 5), (6, 9))
+    ops = export(forms, inputs, tmp_path / "model.pte")
+    assert "et_vk.sdpa.default" in ops
+    assert not ops & {"aten.bmm.default", "aten._softmax.default"}
+    check(forms, tmp_path / "model.pte", inputs)
+
+
 def test_causal_attention_of_a_dynamic_length(tmp_path):
     def causal(x):
         return attend(x, x, x, is_causal=True)

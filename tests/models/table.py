@@ -13,13 +13,13 @@ RAN = Path(__file__).resolve().parents[2] / "build" / "ran"
 HEAD = """\
 # Models
 
-Whole models with random weights, as `./test models` ran them last (`tests/models/table.py` makes this page). The stock
-partitioner exports them; `vit`, `convnext_small` and `shufflenet_v2_x1_0`, which it would split, are exported by
-Nibble's. The error is the largest one, in units of the largest result of eager torch. Operators outside the delegates
-run in ExecuTorch. The time is that of one call relative to eager torch on the same cores, where the software adapter
-takes the place of a GPU; lower is better. Each model is there at a small and at its full size; rows without a time ran
-beside other work. `training` is a step of AdamW: its error is that of the loss, the largest of 20 steps, in units of
-torch's loss; it has no time, because eager torch has no fast form of its operators.
+Whole models with random weights, as `./test models` and `./test full` ran them last (`tests/models/table.py` makes this
+page). The stock partitioner exports them; `vit`, `convnext_small` and `shufflenet_v2_x1_0`, which it would split, are
+exported by Nibble's. The error is the largest one, in units of the largest result of eager torch. Operators outside the
+delegates run in ExecuTorch. The time is that of one call relative to eager torch on the same cores, where the software
+adapter takes the place of a GPU; lower is better. Each model is there at a small and at its full size; rows without a
+time ran beside other work. `training` is a step of AdamW: its error is that of the loss, the largest of 20 steps, in
+units of torch's loss; it has no time, because eager torch has no fast form of its operators.
 
 Models in int8 round after every layer. Sums of products are exact here, and torch's are floats, so a number that lies
 about half way between two steps may be rounded the other way. At the full size of `resnet18_int8` that reaches the
