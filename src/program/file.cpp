@@ -61,17 +61,20 @@ Result<File> File::open(const std::string& path) {
 }
 
 /// A file's time of change comes from a clock that ticks every few milliseconds. If it changed in this tick, it could
-/// change again without a trace: so wait for the next.
+/// change again without a trace: so wait for the next. One that is changed without a pause cannot be read.
 Status File::settle() {
   constexpr std::int64_t kTick = 20'000'000;
-  timespec now{};
-  if (::clock_gettime(CLOCK_REALTIME, &now) != 0) return {};
-  const auto age = nanoseconds(now) - nanoseconds(opened_.st_mtim);
-  if (age < 0 || age > kTick) return {};
-  const timespec rest{.tv_sec = 0, .tv_nsec = kTick};
-  ::nanosleep(&rest, nullptr);
-  TRY_ASSIGN(opened_, examine());
-  return {};
+  constexpr int kMostTicks = 100;
+  for (int tick = 0; tick < kMostTicks; ++tick) {
+    timespec now{};
+    if (::clock_gettime(CLOCK_REALTIME, &now) != 0) return {};
+    const auto age = nanoseconds(now) - nanoseconds(opened_.st_mtim);
+    if (age < 0 || age > kTick) return {};
+    const timespec rest{.tv_sec = 0, .tv_nsec = kTick};
+    ::nanosleep(&rest, nullptr);
+    TRY_ASSIGN(opened_, examine());
+  }
+  return fail(ErrorCode::io, "'{}' is changed again and again while it is opened", path_);
 }
 
 Status File::read(std::uint64_t offset, std::span<std::byte> to) const {

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <thread>
+#include <utility>
 
 #include "program/file.hpp"
 #include "program/program.hpp"
@@ -114,6 +116,33 @@ TEST_F(ProgramFile, a_program_that_changes_while_it_is_read_is_right_or_an_error
   const auto file = File::open(path);
   ASSERT_TRUE(succeeds(file));
   EXPECT_TRUE(succeeds(read_program(*file)));
+}
+
+TEST_F(ProgramFile, is_opened_when_it_has_not_changed_for_a_while) {
+  using Clock = std::chrono::steady_clock;
+  constexpr auto kPause = std::chrono::milliseconds(20);
+  // Where something else takes the processors, the writer may pause for so long that the file was indeed left alone.
+  bool is_shown = false;
+  for (int again = 0; again < 50 && !is_shown; ++again) {
+    const auto path = write(Bytes(100));
+    auto last = Clock::now();
+    auto longest = Clock::duration::zero();
+    std::jthread writer([&] {
+      for (int i = 0; i < 40; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now());
+        const auto now = Clock::now();
+        longest = std::max(longest, now - std::exchange(last, now));
+      }
+    });
+    const auto file = File::open(path);
+    const auto opened = Clock::now();
+    writer.join();
+    ASSERT_TRUE(succeeds(file));
+    if (longest >= kPause) continue;
+    is_shown = true;
+    EXPECT_GT(opened, last);
+  }
 }
 
 TEST_F(ProgramFile, says_why_it_cannot_be_opened) {
