@@ -97,6 +97,10 @@ class ExportedProgram:
         return cls(case, programs / name)
 
     @property
+    def name(self) -> str:
+        return self.case.name
+
+    @property
     def path(self) -> Path:
         return self.folder / "model.pte"
 

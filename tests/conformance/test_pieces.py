@@ -22,13 +22,13 @@ def check_same(program: ExportedProgram) -> None:
     whole, pieces = nibble.load(program.path), nibble.load(program.path, max_batch_work=1)
     for number, (inputs, _) in enumerate(program.calls()[:4]):
         one, other = ([array.tobytes() for array in as_arrays(model.run(*inputs))] for model in (whole, pieces))
-        assert one == other, f"{program.case.name}, call {number}"
+        assert one == other, f"{program.name}, call {number}"
 
 
 @pytest.mark.host
-def test_every_kernel_gives_the_same_in_pieces(programs):
+def test_every_kernel_gives_the_same_in_pieces(programs, tmp_path):
     done = set()
-    for program in programs_by_size(programs):
+    for program in programs_by_size(programs, tmp_path):
         kernels = kernels_in_pieces(program)
         if not kernels <= done:
             check_same(program)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import nibble
+from conformance.built_programs import build_all
 from conformance.cases import CASES
 
 pytestmark = pytest.mark.host
@@ -45,15 +46,14 @@ def random_call(rng, calls, inputs, dynamic) -> list[np.ndarray]:
 DYNAMIC = [case.name for case in CASES.values() if not case.outside and getattr(case, "dynamic", True)]
 
 
-@pytest.mark.parametrize("name", DYNAMIC)
-def test_no_shape_compiles_anything(name, program):
-    exported = program(name)
-    calls = exported.calls()
-    with nibble.load(exported.path) as model:
+def check_random_shapes(found) -> bool:
+    """Whether its calls are of several shapes."""
+    calls = found.calls()
+    with nibble.load(found.path) as model:
         dynamic = dynamic_dimensions(calls, model.inputs)
         if not any(dynamic):
-            pytest.skip("all its calls are of one shape")
-        rng = np.random.default_rng(zlib.crc32(name.encode()))
+            return False
+        rng = np.random.default_rng(zlib.crc32(found.name.encode()))
         compiled = model.device.compiled_pipelines
         assert compiled > 0
         succeeded = 0
@@ -63,6 +63,17 @@ def test_no_shape_compiles_anything(name, program):
                 model.run(*inputs)
                 succeeded += 1
             except nibble.NibbleError as error:
-                assert error.code != "internal", ([array.shape for array in inputs], str(error))  # noqa: PT017
-        assert model.device.compiled_pipelines == compiled
-        assert succeeded > 0
+                assert error.code != "internal", (found.name, [array.shape for array in inputs], str(error))  # noqa: PT017
+        assert model.device.compiled_pipelines == compiled, found.name
+        assert succeeded > 0, found.name
+    return True
+
+
+@pytest.mark.parametrize("name", DYNAMIC)
+def test_no_shape_compiles_anything(name, program):
+    if not check_random_shapes(program(name)):
+        pytest.skip("all its calls are of one shape")
+
+
+def test_no_shape_of_a_program_built_by_hand_compiles_anything(tmp_path):
+    assert sum(check_random_shapes(one) for one in build_all(tmp_path) if one.built.dynamic) > 5

@@ -30,8 +30,8 @@ def choosers(tmp_path_factory) -> list[Chooser]:
 
 
 @pytest.fixture(scope="module")
-def sorted_programs(programs):
-    return programs_by_size(programs)
+def sorted_programs(programs, tmp_path_factory):
+    return programs_by_size(programs, tmp_path_factory.mktemp("built"))
 
 
 # Every day, Node runs them on the second adapter (tests/web/export_cases.py says which), with the web's executor.

@@ -13,12 +13,14 @@ import numpy as np
 
 import nibble
 from conformance import generate_cases, llm_cases
+from conformance.built_programs import BuiltProgram, build_all
 from conformance.cases import CASES
 from conformance.command import COMMAND, NO_GPU, succeed
 from conformance.programs import ExportedProgram
 from nibble._engines import main_of
 
 FULL = bool(os.environ.get("NIBBLE_TEST_FULL"))
+AnyProgram = ExportedProgram | BuiltProgram
 
 
 # Programs have these choices only with an option: tests/device/gpu_candidates_test.cpp forces their variants.
@@ -37,11 +39,14 @@ def usual_variants() -> list[tuple[str, str]]:
     return [pair for pair in every_variant() if pair[0] not in BY_OPTION]
 
 
-def programs_by_size(folder: Path) -> list[ExportedProgram]:
-    """The programs of single ops and families that run without ExecuTorch, small ones first."""
+def programs_by_size(folder: Path, built: Path) -> list[AnyProgram]:
+    """The programs of single ops and families that run without ExecuTorch, small ones first; in the full suite also
+    those that are built by hand, into the folder `built`."""
     models = {case.name for case in (*llm_cases.EVERYDAY, *generate_cases.ALL)}
     chosen = [name for name, case in CASES.items() if not case.outside and name not in models]
     programs = [ExportedProgram.get(name, folder) for name in chosen]
+    if FULL:
+        programs += build_all(built)
     return sorted(programs, key=lambda program: program.path.stat().st_size)
 
 
@@ -51,11 +56,11 @@ class Chooser:
 
     profile: Path
 
-    def makes(self, program: ExportedProgram) -> set[str]:
+    def makes(self, program: AnyProgram) -> set[str]:
         """The choices between kernels that a program makes."""
         return {made["choice"] for made in self._variants(program.path)}
 
-    def takes(self, program: ExportedProgram, choice: str, variant: str) -> bool:
+    def takes(self, program: AnyProgram, choice: str, variant: str) -> bool:
         """Whether a call of the program's case takes the variant where it is forced."""
         if choice not in self.makes(program):
             return False
@@ -66,7 +71,7 @@ class Chooser:
             for made in self._variants(program.path, *forced, *call)
         )
 
-    def find(self, programs: list[ExportedProgram], choice: str, variant: str) -> list[ExportedProgram]:
+    def find(self, programs: list[AnyProgram], choice: str, variant: str) -> list[AnyProgram]:
         """The first program that takes the variant; all that do in the full suite."""
         taking = (program for program in programs if self.takes(program, choice, variant))
         return list(taking if FULL else itertools.islice(taking, 1))
@@ -78,7 +83,7 @@ class Chooser:
         )["plan"]["step"]
         return step["variants"] if step else []
 
-    def _calls(self, program: ExportedProgram) -> list[tuple[str, ...]]:
+    def _calls(self, program: AnyProgram) -> list[tuple[str, ...]]:
         """Shapes and integers of the case's calls, each once, as `nibble inspect` is told them."""
         specs = self._inspect(program.path)["inputs"]
         return list(dict.fromkeys(_options(specs, inputs) for inputs, _ in program.calls()))

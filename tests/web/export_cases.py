@@ -19,42 +19,12 @@ warnings.filterwarnings("ignore")
 
 import numpy as np  # noqa: E402
 
-from conformance import (  # noqa: E402
-    attention_blobs,
-    blob_cases,
-    convolution_cases,
-    elementwise_blobs,
-    index_blobs,
-    limits_blobs,
-    move_blob_cases,
-    passes_cases,
-    quant_blobs,
-    remainder_blobs,
-    rows_blob_cases,
-    sample_blob_cases,
-    training_blobs,
-)
+from conformance.built_programs import build_all  # noqa: E402
 from conformance.cases import CASES, SLOW  # noqa: E402
 from conformance.command import succeed  # noqa: E402
 from conformance.embedding_cases import LARGE  # noqa: E402
 from conformance.variants import Chooser, programs_by_size, usual_variants  # noqa: E402
 from web.generate_cases import write_generation  # noqa: E402
-
-FAMILIES = (
-    attention_blobs,
-    blob_cases,
-    convolution_cases,
-    elementwise_blobs,
-    index_blobs,
-    limits_blobs,
-    move_blob_cases,
-    passes_cases,
-    quant_blobs,
-    remainder_blobs,
-    rows_blob_cases,
-    sample_blob_cases,
-    training_blobs,
-)
 
 
 def exported(programs: Path) -> list[dict]:
@@ -81,15 +51,12 @@ def exported(programs: Path) -> list[dict]:
 
 def built(out: Path) -> list[dict]:
     entries = []
-    for name, builder in {name: one for family in FAMILIES for name, one in family.BUILDERS.items()}.items():
-        program = blob_cases.build(builder, name)
-        folder = out / "built" / name
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "model.pte").write_bytes(program.pte())
+    for one in build_all(out / "built"):
+        program, name = one.built, one.name
         for call, (inputs, expected) in enumerate(program.calls):
             for kind, arrays in (("in", inputs), ("torch", expected)):
                 for index, array in enumerate(arrays):
-                    np.save(folder / f"{kind}{call}_{index}.npy", np.asarray(array, order="C"))
+                    np.save(one.folder / f"{kind}{call}_{index}.npy", np.asarray(array, order="C"))
         inputs, expected = program.calls[0]
         entries.append(
             {
@@ -119,13 +86,13 @@ def forced(programs: Path, out: Path) -> list[dict]:
     (device, *_) = json.loads(succeed("devices", "--json"))
     profile = out / "device.json"
     profile.write_text(json.dumps(device))
-    chooser, by_size = Chooser(profile), programs_by_size(programs)
+    chooser, by_size = Chooser(profile), programs_by_size(programs, out / "built")
     found = {pair: chooser.find(by_size, *pair) for pair in usual_variants()}
     missing = {pair for pair, taking in found.items() if not taking}
     if wrong := missing ^ ELSEWHERE.keys():
         raise SystemExit(f"ELSEWHERE must name the variants that no case takes on {device['name']}: {sorted(wrong)}")
     return [
-        {"name": program.case.name, "variants": {choice: variant}}
+        {"name": program.name, "variants": {choice: variant}}
         for (choice, variant), taking in found.items()
         for program in taking
     ]
