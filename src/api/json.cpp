@@ -1,6 +1,7 @@
 #include "api/json.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <unordered_set>
@@ -43,7 +44,7 @@ class JsonBuilder {
       return const_cast<Json&>(list.as<Json::Array>()->back());
     }
     // A name that comes twice keeps its first value; the other goes nowhere.
-    if (is_known(list)) return nowhere_ = std::move(value);
+    if (is_known(list)) return nowhere_[open_.size()] = std::move(value);
     list.append(names_.back(), std::move(value));
     return const_cast<Json&>(list.as<Json::Object>()->back().second);
   }
@@ -79,7 +80,7 @@ class JsonBuilder {
   static constexpr std::size_t kFew = 16;
 
   Json& root_;
-  Json nowhere_;
+  std::array<Json, Json::kMostDepth + 1> nowhere_;  ///< by depth: what goes nowhere may itself have names twice
   std::vector<Json*> open_;         ///< the lists around the next value; each is the last item of the one before
   std::vector<std::string> names_;  ///< of the next value in each of them
   std::vector<std::unordered_set<std::string>> known_;  ///< names in each of them, if they are many

@@ -147,6 +147,13 @@ TEST(TuningFiles, an_object_of_many_names_is_read_in_one_go) {
   EXPECT_TRUE(succeeds(tuning_from_json(text)));
 }
 
+TEST(TuningFiles, names_that_come_twice_in_what_comes_twice_are_left_out_too) {
+  const auto json =
+      Json::parse(R"({"a": 1, "a": {"b": [1], "b": [2, {"c": [3], "c": [4, [5]]}, 6], "d": [7]}, "e": [8]})");
+  ASSERT_TRUE(succeeds(json));
+  EXPECT_EQ(json->dump(), Json::parse(R"({"a": 1, "e": [8]})")->dump());
+}
+
 TEST(TuningFiles, the_first_row_that_fits_counts_however_it_is_found) {
   const auto known = all_choices(ops::registry());
   const Choice& choice = **std::ranges::find(known, "product", &Choice::name);
