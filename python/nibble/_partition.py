@@ -221,7 +221,8 @@ def _keep_attention(graph: torch.fx.Graph, node: torch.fx.Node) -> None:
     given = dict(zip(schema, node.args, strict=False)) | node.kwargs
     q, k, v, mask = (given.get(name) for name in ("query", "key", "value", "attn_mask"))
     rank = q.meta["val"].dim()
-    if any(t.meta["val"].dim() != rank for t in (k, v)) or given.get("dropout_p", 0.0) or not all(t.meta["val"].is_floating_point() for t in (q, k, v)):
+    values = [tensor.meta["val"] for tensor in (q, k, v)]
+    if given.get("dropout_p", 0.0) or any(one.dim() != rank or not one.is_floating_point() for one in values):
         return
 
     emit = functools.partial(_emit, graph, q.meta["val"].fake_mode)
