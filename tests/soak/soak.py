@@ -42,7 +42,7 @@ SMALL = {"max_device_bytes": 1 << 24, "max_host_bytes": 1 << 24, "max_nodes": 25
 MARGIN, MARGIN_BYTES = 0.02, 8e6
 KEPT = 256  # pipelines, see src/gpu/pipelines.hpp
 TUNED = 3  # programs
-WARM_MS = 5000  # for each of them at the beginning, so that most of their pipelines are there
+WARM_MS = 5000  # for each of them at the beginning, so that fewer are compiled later
 FAR = 0.02  # how many values may differ by more than rounding where variants differ
 
 

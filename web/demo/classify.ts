@@ -21,6 +21,7 @@ const SAMPLES = {
   Coffee: "coffee.png",
   "A motorcycle": "motorcycle_left.png",
   "A rocket": "rocket.jpg",
+  "An astronaut": "astronaut.png",
 };
 const TOP = 5;
 /** The model sees 224 pixels: larger pictures are shrunk to this first, so that a phone's photograph takes little time. */
