@@ -76,9 +76,9 @@ export const loadingChecks: Record<string, Check> = {
       const passes = ["no pass 'gate_down'", "views", "gate_up"];
       says(await failure({ withoutPasses: ["gate_down"] }), "invalid_argument", ...passes);
       says(await failure({ variants: { produce: "tile" } }), "invalid_argument", "no choice 'produce'", "product");
-      says(await failure({ variants: { product: "tiles" } }), "invalid_argument", "no variant 'tiles'", "rows, tile");
+      says(await failure({ variants: { product: "tiles" } }), "invalid_argument", "no variant 'tiles'", "tile, flat");
       const unknown = { choices: [{ ...choice, variant: "brick" }] };
-      says(await failure({ tuning: unknown }), "invalid_argument", "no variant 'brick'", "rows, tile");
+      says(await failure({ tuning: unknown }), "invalid_argument", "no variant 'brick'", "tile, flat");
       says(await failure({ variants }), "invalid_argument", "the choice 'attention' has no variant ''", "row, rows, ");
       const tuning = { choices: [choice, { ...choice, rows: [7, 6] as [number, number] }] };
       says(await failure({ tuning }), "invalid_argument", "choices[1] of the tuning is for rows from 7 to 6");
