@@ -33,6 +33,8 @@ BANNED_CALLS = {
 # What is said of a node's arguments by their places, and the files that know these.
 BY_PLACE = re.compile(r"\bargs(?:\.(?:front|back)\(|\[\d)|\.args = \{[^}]")
 KNOW_PLACES = ("graph/graph.hpp", "graph/signature.cpp")
+# Whose include folder shows what a room sees, where that is not nibble_ROOM.
+TARGETS = {"cli": "nibble_commands"}
 # C++ joins expressions of elementwise ops and calls of them, which depend on a chain; functions are in .wgsl files,
 # where words in capitals stand for such (plan/shader.hpp). `fn ` before a signature that a .wgsl file declares is none.
 WGSL_ROOMS = ("graph", "plan", "ops", "boundary", "program")
@@ -140,7 +142,7 @@ def visible_rooms(root: Path, build: Path) -> dict[str, set[str]]:
     """What the build lets each room include: links in its include folder. A room of no links is no room of CMake's."""
     found: dict[str, set[str]] = {}
     for folder in (path for path in sorted((root / "src").iterdir()) if path.is_dir()):
-        view = build / "rooms" / f"nibble_{folder.name}"
+        view = build / "rooms" / TARGETS.get(folder.name, f"nibble_{folder.name}")
         links = {path.name for path in view.iterdir()} if view.is_dir() else set()
         found[folder.name] = links - {"nibble", folder.name}
     found["web"] = set(build_web.ROOMS) - {"web"}
