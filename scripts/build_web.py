@@ -32,6 +32,8 @@ TUNER = "web-few"
 TEXT_ROOMS = ("generate", "web_text")
 CONSTRAINT_ROOMS = ("generate", "constraint")
 SCHEMAS = ("backends/vulkan/serialization/schema.fbs", "schema/scalar_type.fbs", "schema/program.fbs")
+# What is used of the C++ library beside its headers. Without these lines zig compiles all of it, which takes a minute.
+LIBRARY_PARTS = ("functional", "hash", "memory", "new", "new_handler", "new_helpers", "string", "verbose_abort")
 COMPILE = "-target wasm32-wasi -std=c++23 -Oz -g0 -flto -fno-exceptions -fno-rtti -Wall -Wextra -Werror -Wshadow"
 # Nothing asserts or throws, so nothing has to be printed, which takes printf.
 DEFINES = "-DNDEBUG -DFMT_EXCEPTIONS=0 '-DFMT_THROW(x)=__builtin_trap()'"
@@ -39,7 +41,7 @@ DEFINES = "-DNDEBUG -DFMT_EXCEPTIONS=0 '-DFMT_THROW(x)=__builtin_trap()'"
 # doubles or numbers of 128 bits.
 SMALL = "-DFMT_STATIC_THOUSANDS_SEPARATOR=44 -DFMT_USE_INT128=0 -DFMT_USE_LONG_DOUBLE=0 -Dsnprintf=nibble_snprintf"
 # The compiler's own choice is a stack of 16 MB; nothing here nests deeply.
-LINK = "-target wasm32-wasi -Oz -flto -mexec-model=reactor -Wl,--gc-sections -Wl,-z,stack-size=1048576 -s"
+LINK = "-target wasm32-wasi -Oz -flto -nostdlib++ -mexec-model=reactor -Wl,--gc-sections -Wl,-z,stack-size=1048576 -s"
 # What every browser with WebGPU has, and the compiler uses.
 FEATURES = ("bulk-memory", "bulk-memory-opt", "multivalue", "mutable-globals", "nontrapping-float-to-int", "sign-ext")
 # Those passes that make it smaller when it is zipped. -Oz does so by 0.1 % only: it makes more of its code differ.
@@ -136,6 +138,18 @@ def generated_lines(generated: Path) -> tuple[list[str], list[Path]]:
     return lines, headers
 
 
+def library_lines() -> tuple[list[str], list[Path]]:
+    """Statements for the used parts of the C++ library, and their objects."""
+    package = Path(next(iter(importlib.util.find_spec("ziglang").submodule_search_locations)))
+    sources = package / "lib" / "libcxx" / "src"
+    flags = f"-DNDEBUG -D_LIBCPP_BUILDING_LIBRARY {quote(f'-I{sources}')}"
+    lines, objects = [], []
+    for part in LIBRARY_PARTS:
+        objects.append(OUTPUT / "objects" / f"library-{part}.o")
+        lines += build_line([objects[-1]], "compile", [sources / f"{part}.cpp"], flags=flags)
+    return lines, objects
+
+
 def wasm_lines() -> list[str]:
     generated = OUTPUT / "generated"
     lines, headers = generated_lines(generated)
@@ -154,7 +168,9 @@ def wasm_lines() -> list[str]:
         "  description = $out",
     ]
     flags = f"{DEFINES} {SMALL} {quote(*includes, '-include', ROOT / 'src' / 'web' / 'format.hpp')}"
-    objects, of_tuner = [], []
+    of_library, library = library_lines()
+    lines += of_library
+    objects, of_tuner = [*library], []
     for room, source in together(OUTPUT / "together", ROOMS):
         made = OUTPUT / "objects" / f"{source.stem}.o"
         room_flags = f"{flags} {quote(f'-I{generated / room}')}"
@@ -162,10 +178,10 @@ def wasm_lines() -> list[str]:
         (of_tuner if source.stem == TUNER else objects).append(made)
     # Few pages tune, so the tuner is a module of its own: the planner again, and what a tuner needs of it.
     lines += build_line([OUTPUT / "nibble.wasm"], "link", objects)
-    return lines + build_line([OUTPUT / "tune.wasm"], "link", [*objects, *of_tuner]) + text_lines()
+    return lines + build_line([OUTPUT / "tune.wasm"], "link", [*objects, *of_tuner]) + text_lines(library)
 
 
-def text_lines() -> list[str]:
+def text_lines(library: list[Path]) -> list[str]:
     """The modules of text generation. As natively, products and sums are not joined: tokens shall be the same."""
     lines, objects = [], {}
     for name, rooms in (("generate", TEXT_ROOMS), ("constraint", CONSTRAINT_ROOMS)):
@@ -177,7 +193,7 @@ def text_lines() -> list[str]:
             compiled = OUTPUT / "objects" / f"{source.stem}.o"
             objects.setdefault(room, {})[source] = compiled
             lines += build_line([compiled], "compile", [source], flags=flags)
-        linked = [compiled for room in rooms for compiled in objects[room].values()]
+        linked = [compiled for room in rooms for compiled in objects[room].values()] + library
         lines += build_line([OUTPUT / f"{name}.wasm"], "link", linked)
     return lines
 
