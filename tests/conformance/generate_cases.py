@@ -27,4 +27,4 @@ class Greedy(Llm):
         return calls, results
 
 
-ALL = [Greedy("llm_greedy", llama(dim=96, hidden_dim=160, vocab_size=VOCABULARY), context=256)]
+ALL = [Greedy("llm_greedy", llama(dim=96, n_layers=1, hidden_dim=160, vocab_size=VOCABULARY), context=256)]
