@@ -112,7 +112,6 @@ class LinearTest : public GpuTest, public testing::WithParamInterface<AdapterKin
     TRY_ASSIGN(const auto plan, Plan::make(p.graph, profile, options, ops::registry()));
     TRY_ASSIGN(const auto model, gpu::ModelResources::make(Internals::of(device)->gpu, plan, p, {}));
     TRY_ASSIGN(const auto executor, gpu::Executor::make(model, boundary_of(p.graph, plan), p));
-    std::printf("COMPILED %zu\n", gpu.pipelines().compiled());
     std::vector<HostTensor> given;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       Shape shape = p.graph.tensor(p.graph.inputs[i])->shape;
