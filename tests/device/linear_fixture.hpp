@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstdlib>
 #include <random>
 
 #include "gpu_fixture.hpp"
@@ -11,6 +12,9 @@
 namespace nibble::test {
 
 using Floats = std::vector<float>;
+
+/// In ./test full. Nearly all time of these tests goes to compiling kernels.
+inline bool is_full() { return std::getenv("NIBBLE_TEST_FULL") != nullptr; }
 
 /// A graph with the bytes of its constants.
 struct Program : GraphBuilder, ConstantSource {
