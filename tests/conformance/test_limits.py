@@ -5,14 +5,15 @@ import pytest
 from conformance.attention_blobs import rotated_into_caches
 from conformance.blob_cases import build
 from conformance.limits_blobs import embeddings_with_zero_points, values_that_go_out_as_they_are
-from conformance.programs import IS_QUICK, ROUTES, OnNibble, check_built, open_built
+from conformance.programs import ROUTES, OnNibble, check_built, open_built
 from conformance.variants import every_variant
 
 FORCED = [*(pair for pair in every_variant() if pair[0] == "attention"), ("attention_loads", "elements")]
-# Each takes seconds to compile on the slower adapter, for each program.
-SHAPES = ["sdpa_shapes_dynamic"] if IS_QUICK else ["sdpa_shapes", "sdpa_wider_masks", "sdpa_shapes_dynamic"]
+SHAPES = ["sdpa_shapes", "sdpa_wider_masks", "sdpa_shapes_dynamic"]
 
 
+# Each variant takes seconds to compile on the slower adapter, where every day Node runs it.
+@pytest.mark.host
 @pytest.mark.parametrize(("choice", "variant"), FORCED)
 @pytest.mark.parametrize("name", SHAPES)
 def test_attention_of_any_shape_is_right_by_every_variant(name, choice, variant, program):
