@@ -1,7 +1,7 @@
 // Checks of traces.
 
 import type * as Nibble from "../../src/index.js";
-import { address, type Check, ids, must, onDevice, same } from "./check.js";
+import { address, type Check, ids, must, onDevice, onKeptDevice, same } from "./check.js";
 import { plainAdapter } from "./tune_checks.js";
 
 /** Browsers tell times of the GPU, and some their own, in steps of 0.1 ms. */
@@ -47,7 +47,7 @@ export const traceChecks: Record<string, Check> = {
     }),
 
   trace_of_a_call_in_batches_has_every_dispatch: (env) =>
-    onDevice(env, async (device) => {
+    onKeptDevice(env, async (device) => {
       const from = address(env, "llm_4w_head_18");
       const all: string[][] = [];
       for (const maxBatchWork of [0, 1]) {
