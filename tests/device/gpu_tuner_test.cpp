@@ -165,8 +165,8 @@ TEST_F(TunerTest, what_the_gpu_has_no_memory_for_is_refused_with_a_word) {
   GraphBuilder b;
   const auto ids = b.input(b.tensor(DType::i32, {4, 8}));
   const auto out = b.tensor(DType::f32, {4, 8, 32});
-  b.op("et_vk.embedding_q4gsw.default", {b.constant(DType::u8, {50, 16}), b.constant(DType::f32, {50, 2}),
-                                         b.integer(16), ids, b.boolean(true), out});
+  b.op("et_vk.embedding_q4gsw.default",
+       {b.constant(DType::u8, {50, 16}), b.constant(DType::f32, {50, 2}), b.integer(16), ids, b.boolean(true), out});
   b.output(out);
   const auto plan = Plan::make(b.graph, gpu()->profile(), {}, ops::registry());
   ASSERT_TRUE(succeeds(plan));
