@@ -219,9 +219,22 @@ prepare() {
       echo "  $PWD cannot be written" && return 2
     fi
   fi
-  setup_packages "$1" || return
+  # Python's packages need nothing of the system's but Python itself, and come beside them.
+  local beside= status=0
+  if find_python >/dev/null; then
+    mkdir -p build/logs
+    setup_packages "$1" >build/logs/packages.out 2>&1 &
+    beside=$!
+  else
+    setup_packages "$1" || return
+  fi
+  setup_venv || status=$?
+  if [[ -n $beside ]]; then
+    wait "$beside" || status=$?
+    cat build/logs/packages.out
+  fi
   use_ccache
-  setup_venv
+  return $status
 }
 
 # configure PRESET: when there is no build folder for it yet, or the presets or .venv are newer.

@@ -26,14 +26,15 @@ after(async () => {
   server.stop();
 });
 
-// Node has the same Dawn and makes all checks, so every day each is made here once: on the page, or in a worker.
-const half = (which: number): string[] => Object.keys(checks).filter((_, i) => isFull || i % 2 === which);
+// Node has the same Dawn and makes all checks, so every day one in four is made on the page, and another in a worker.
+const some = <T>(all: T[], every: number, first = 0): T[] => (isFull ? all : all.filter((_, i) => i % every === first));
+const names = Object.keys(checks);
 
 describe("on a page", () => {
   const generating = isFull
     ? Object.keys({ ...generateChecks, ...constrainedChecks })
     : [...browserGenerateChecks, ...browserConstrainedChecks];
-  for (const name of [...half(0), ...generating]) test(name, () => page.call("check", name));
+  for (const name of [...some(names, 4), ...generating]) test(name, () => page.call("check", name));
 });
 
 describe("in a worker", () => {
@@ -41,15 +42,13 @@ describe("in a worker", () => {
   before(async () => {
     worker = await TestPage.open(browser.context, base, true);
   });
-  for (const name of half(1)) test(name, () => worker.call("check", name));
+  for (const name of some(names, 4, 2)) test(name, () => worker.call("check", name));
 });
-
-// For the same reason, every eighth program.
-const some = <T>(all: T[]): T[] => (isFull ? all : all.filter((_, i) => i % 8 === 0));
 
 describe("conformance", () => {
   const all = read<Case[]>(cases, "index.json");
-  for (const one of some(all)) {
+  // For the same reason.
+  for (const one of some(all, 8)) {
     test(one.name, () => page.call("case", one));
     const shards = { maxShardBytes: one.shardBytes };
     if (one.shardBytes > 0) test(`${one.name}, in shards`, () => page.call("case", one, shards));
