@@ -19,6 +19,7 @@ FIRST_GROUP = "first_group: u32,"
 # Blanks that tell nothing apart: beside punctuation, and between a word and an operator. Two operators stay apart, as
 # they could be read as one: `a - -b`, `vec4<f32> = x`.
 BLANKS = re.compile(r" *([(){}\[\],;:]) *|(?<=\w) +(?=[^\w\s@])|(?<=[^\w\s@]) +(?=\w)")
+FEATURES = ("subgroups", "f16")
 SCALARS = {"u32": "std::uint32_t", "i32": "std::int32_t", "f32": "float"}
 HEAD = """// Made from .wgsl files by scripts/embed_wgsl.py.
 #pragma once
@@ -156,7 +157,7 @@ def declare(module: Module) -> list[str]:
         *([f".uses = {name}_uses"] if module.uses else []),
         *([f".slots = {name}_slots"] if module.slots else []),
         *([f'.expression = "{module.expression}"'] if module.expression else []),
-        *([".needs_subgroups = true"] if "subgroups" in module.needs else []),
+        *[f".needs_{feature} = true" for feature in FEATURES if feature in module.needs],
         *([".proven = true"] if module.proven else []),
     ]
     lines.append(f"inline constexpr Shader {name}{{{', '.join(fields)}}};\n")
@@ -189,7 +190,7 @@ def main() -> int:
     for module in (module for path in paths for module in read(path)):
         if module.name in modules:
             raise SystemExit(f"{module.where} and {modules[module.name].where} are both called '{module.name}'")
-        if unknown := [word for word in module.needs if word != "subgroups"]:
+        if unknown := [word for word in module.needs if word not in FEATURES]:
             raise SystemExit(f"{module.where} needs '{unknown[0]}', which is no feature")
         modules[module.name] = module
     lines = [line for module in in_order(modules) for line in declare(module)]

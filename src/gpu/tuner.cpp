@@ -16,9 +16,9 @@ using Microseconds = std::chrono::duration<double, std::micro>;
 constexpr double kGivenUp = 4;
 constexpr double kLeastLimitUs = 20000;
 
-bool agree(const Choice& choice, const NodeResults& a, const NodeResults& b) {
+bool agree(const Choice& choice, const DeviceProfile& profile, const NodeResults& a, const NodeResults& b) {
   return std::ranges::equal(a.outputs, b.outputs, [&](const NodeResults::Output& x, const NodeResults::Output& y) {
-    return x.dtype == y.dtype && nibble::agree(x.dtype, x.bytes, y.bytes, tolerance_of(choice, x.stored));
+    return x.dtype == y.dtype && nibble::agree(x.dtype, x.bytes, y.bytes, tolerance_of(choice, x.stored, profile));
   });
 }
 
@@ -123,7 +123,7 @@ class Tuner {
     const auto try_it = [&]() -> Result<std::optional<double>> {
       TRY(bench.select(one.point.choice, variant));
       TRY_ASSIGN(const auto results, bench.run());
-      if (!agree(*one.point.choice, wanted, results)) {
+      if (!agree(*one.point.choice, plan_->profile(), wanted, results)) {
         refuse(fmt::format("{}: {}: its results differ from those of {}", name(one.node), what,
                            one.point.choice->variants[one.variants[0]].name));
         return std::nullopt;

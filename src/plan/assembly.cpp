@@ -62,8 +62,8 @@ Assembly::Assembly(const Kernel& kernel, std::string_view op) : kernel_(kernel),
   for (const Shader* module : kernel.tail.functions) add(*module);
 }
 
-bool Assembly::needs_subgroups() const {
-  return std::ranges::any_of(modules_, [](const Shader* module) { return module->needs_subgroups; });
+bool Assembly::needs(bool Shader::* feature) const {
+  return std::ranges::any_of(modules_, [feature](const Shader* module) { return module->*feature; });
 }
 
 const Shader* Assembly::fill_of(std::string_view slot) const {
@@ -104,8 +104,11 @@ Status Assembly::check(const DeviceProfile& profile) const {
       return fail(ErrorCode::internal, "{}: kernel {} fills a slot '{}' that it has not", op_, name(), fill.name);
     }
   }
-  if (needs_subgroups() && !profile.subgroups) {
+  if (needs(&Shader::needs_subgroups) && !profile.subgroups) {
     return fail(ErrorCode::internal, "{}: kernel {} needs subgroups, which this device has not", op_, name());
+  }
+  if (needs(&Shader::needs_f16) && !profile.shader_f16) {
+    return fail(ErrorCode::internal, "{}: kernel {} needs shader-f16, which this device has not", op_, name());
   }
   return {};
 }
@@ -113,10 +116,9 @@ Status Assembly::check(const DeviceProfile& profile) const {
 std::string Assembly::text(const DeviceProfile& profile) const {
   std::string out;
   const auto formats = kernel_.bind.all() | std::views::transform(&BufferArg::format);
-  if (std::ranges::any_of(formats, [&](const BindingFormat& b) { return is_native_half(b, profile); })) {
-    out += wgsl::enable_f16.body;
-  }
-  if (profile.subgroups_need_enable && needs_subgroups()) out += wgsl::enable_subgroups.body;
+  const bool has_halves = std::ranges::any_of(formats, [&](const auto& b) { return is_native_half(b, profile); });
+  if (has_halves || needs(&Shader::needs_f16)) out += wgsl::enable_f16.body;
+  if (profile.subgroups_need_enable && needs(&Shader::needs_subgroups)) out += wgsl::enable_subgroups.body;
   out += wgsl::prelude.body;
   // Before the result is put to memory it goes through the tail.
   const bool has_tail = !kernel_.tail.text.empty();

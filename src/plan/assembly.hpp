@@ -22,7 +22,7 @@ class Assembly {
 
  private:
   std::string_view name() const { return kernel_.shader.get().name; }
-  bool needs_subgroups() const;
+  bool needs(bool Shader::* feature) const;
   const Shader* fill_of(std::string_view slot) const;
   /// Each module once, after the one that asks for it.
   void add(const Shader& module);

@@ -165,6 +165,7 @@ class Planner {
                                           Refusals* refusals = nullptr) {
     TRY(check_values());
     parts_.profile.unchecked_kernels = parts_.profile.unchecked_kernels && options.unchecked;
+    parts_.profile.f16_products = parts_.profile.shader_f16 && options.f16_products;
     const auto& limits = parts_.profile.limits;
     TRY_ASSIGN(parts_.storage, analyze_storage(parts_.graph, parts_.operands, limits, options, parts_.ledger));
     Layout& layout = parts_.layout;

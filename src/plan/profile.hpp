@@ -34,6 +34,8 @@ struct DeviceProfile {
   AdapterKind kind = AdapterKind::unknown;
   Limits limits;
   bool shader_f16 = false;
+  bool f16_products =
+      false;  ///< matrices of many rows shall be multiplied in half precision: the option, where it can be
   bool subgroups = false;
   bool packed_dot = false;  ///< WGSL here has dot4I8Packed
   bool timestamp_query = false;

@@ -3,7 +3,7 @@
 //   //! uses: NAME, …          modules that always come with it
 //   //! slots: NAME, NAME?     the op fills each slot with a module that it chooses; one with `?` may stay empty
 //   //! expression: SIGNATURE  a function whose body is the op's expression, such as apply(v: vec4<T>) -> vec4<T>
-//   //! needs: subgroups       features that the device must have
+//   //! needs: subgroups, f16  features that the device must have
 //   //! proven: WHY            with whatever fills its slots, a kernel never indexes outside of a buffer or array, as
 //                              its indices come from the grid and from what the planner knows, not from data
 //                              (tests/device/gpu_proven_test.cpp tries it)
@@ -33,6 +33,7 @@ struct Shader {
   std::span<const Slot> slots{};
   std::string_view expression{};
   bool needs_subgroups = false;
+  bool needs_f16 = false;
   bool proven = false;
 };
 

@@ -86,9 +86,10 @@ void fill_input(const InputDesc& input, std::uint64_t rows, std::int32_t integer
   }
 }
 
-float tolerance_of(const Choice& choice, DType stored) {
+float tolerance_of(const Choice& choice, DType stored, const DeviceProfile& profile) {
   constexpr float kHalf = 0x1p-9F;
-  return stored == DType::f16 && choice.tolerance > 0 ? std::max(choice.tolerance, kHalf) : choice.tolerance;
+  const bool has_halves = stored == DType::f16 || profile.f16_products;
+  return has_halves && choice.tolerance > 0 ? std::max(choice.tolerance, kHalf) : choice.tolerance;
 }
 
 bool agree(DType dtype, std::span<const std::byte> a, std::span<const std::byte> b, float tolerance) {

@@ -16,7 +16,8 @@ void fill_input(const InputDesc& input, std::uint64_t rows, std::int32_t integer
 /// sums.
 bool agree(DType dtype, std::span<const std::byte> a, std::span<const std::byte> b, float tolerance);
 
-/// That of a choice, for an output that the device keeps in this type: a float16 is rounded to an eleventh bit.
-float tolerance_of(const Choice& choice, DType stored);
+/// That of a choice, for an output that the device keeps in this type: a float16 is rounded to an eleventh bit, and so
+/// are products in half precision.
+float tolerance_of(const Choice& choice, DType stored, const DeviceProfile& profile);
 
 }  // namespace nibble

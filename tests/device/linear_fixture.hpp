@@ -111,7 +111,7 @@ class LinearTest : public GpuTest, public testing::WithParamInterface<AdapterKin
     auto& gpu = *Internals::of(device)->gpu;
     DeviceProfile profile = gpu.profile();
     profile.kind = GetParam();
-    Options options{.max_shard_bytes = shard_bytes, .max_batch_work = batch_work};
+    Options options{.max_shard_bytes = shard_bytes, .f16_products = f16_products, .max_batch_work = batch_work};
     options.variants = forced;
     TRY_ASSIGN(const auto plan, Plan::make(p.graph, profile, options, ops::registry()));
     TRY_ASSIGN(const auto model, gpu::ModelResources::make(Internals::of(device)->gpu, plan, p, {}));
@@ -137,6 +137,7 @@ class LinearTest : public GpuTest, public testing::WithParamInterface<AdapterKin
   }
 
   std::uint64_t shard_bytes = 0;
+  bool f16_products = false;
   std::size_t dispatches = 0;
   std::vector<ForcedVariant> forced;
 };

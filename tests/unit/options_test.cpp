@@ -148,6 +148,7 @@ TEST(Options, every_one_comes_from_c) {
                                   .tune_ms = 1ULL << 40,
                                   .staged = 1,
                                   .unchecked = 1,
+                                  .f16_products = 1,
                                   .max_device_bytes = 1ULL << 40,
                                   .max_host_bytes = 1ULL << 40,
                                   .max_nodes = 1ULL << 40,

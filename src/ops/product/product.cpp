@@ -217,6 +217,7 @@ Status multiply(Lowering& op, Product p) {
   } else if (is_tile) {
     const auto& room = v.tile.rows == 32 ? wgsl::room_32 : v.tile.rows == 64 ? wgsl::room_64 : wgsl::room_128;
     kernel.slots.push_back({"room", room});
+    kernel.slots.push_back({"numbers", op.profile().f16_products ? wgsl::tile_halves : wgsl::tile_floats});
     kernel.slots.push_back({"fill", by_words ? wgsl::fill_words : wgsl::fill_quads});
   } else if (is_row) {
     // As many tiles as the workgroup has subgroups; where their size is not known, 32 is usual.

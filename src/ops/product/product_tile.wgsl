@@ -4,7 +4,7 @@
 // one barrier a step is enough.
 //! proven: if its tiles fit
 //! uses: product_params, product_x
-//! slots: fill, room, write
+//! slots: fill, numbers, room, write
 //
 // Loads are apart from who multiplies what: neighbouring lanes read neighbouring words, whole sectors of 32 bytes (fill).
 // The order of quads in the tiles is mixed by exclusive or, so that neither phase meets a bank twice.
@@ -26,8 +26,8 @@ fn block_columns() -> u32 {
 
 // Twice [row, quad of k] and [column, quad of k]. ROOM is TILE_ROWS, but a constant: naga 29 fails where the size of an
 // array comes from overrides.
-var<workgroup> x_tile: array<vec4<f32>, 8u * ROOM>;
-var<workgroup> weight_tile: array<vec4<f32>, 512>;
+var<workgroup> x_tile: array<vec4<Number>, 8u * ROOM>;
+var<workgroup> weight_tile: array<vec4<Number>, 512>;
 
 // Of the units of a step, which are row * 4 + quad.
 fn x_unit(place: Place, step: u32, unit: u32) -> vec4<f32> {
@@ -40,25 +40,21 @@ fn x_unit(place: Place, step: u32, unit: u32) -> vec4<f32> {
   return v;
 }
 fn put_x(step: u32, unit: u32, v: vec4<f32>) {
-  x_tile[(step & 1u) * 4u * TILE_ROWS + (unit ^ ((unit / (4u * block_rows())) & 3u))] = v;
+  x_tile[(step & 1u) * 4u * TILE_ROWS + (unit ^ ((unit / (4u * block_rows())) & 3u))] = vec4<Number>(v);
 }
 fn put_weights(step: u32, column: u32, q: u32, v: vec4<f32>) {
   let i = ((step & 1u) * 4u + (column & 3u)) * TILE_COLUMNS + (column & 0xfffffffcu);
-  weight_tile[i + (q ^ ((column >> 3u) & 3u))] = v;
+  weight_tile[i + (q ^ ((column >> 3u) & 3u))] = vec4<Number>(v);
 }
 
-fn x_block(i: u32) -> mat4x4<f32> {
-  return mat4x4<f32>(x_tile[i], x_tile[i + 4u], x_tile[i + 8u], x_tile[i + 12u]);
+fn x_block(i: u32) -> mat4x4<Number> {
+  return mat4x4<Number>(x_tile[i], x_tile[i + 4u], x_tile[i + 8u], x_tile[i + 12u]);
 }
-fn weight_block(i: u32) -> mat4x4<f32> {
-  return transpose(mat4x4<f32>(weight_tile[i], weight_tile[i + TILE_COLUMNS], weight_tile[i + 2u * TILE_COLUMNS],
-                               weight_tile[i + 3u * TILE_COLUMNS]));
+fn weight_block(i: u32) -> mat4x4<Number> {
+  return transpose(mat4x4<Number>(weight_tile[i], weight_tile[i + TILE_COLUMNS], weight_tile[i + 2u * TILE_COLUMNS],
+                             weight_tile[i + 3u * TILE_COLUMNS]));
 }
-// Sums come first, so that each multiplication is an addition too.
-fn add_row(sum: vec4<f32>, w: mat4x4<f32>, x: vec4<f32>) -> vec4<f32> {
-  return sum + w[0] * x.x + w[1] * x.y + w[2] * x.z + w[3] * x.w;
-}
-fn add_block(sum: mat4x4<f32>, w: mat4x4<f32>, x: mat4x4<f32>) -> mat4x4<f32> {
+fn add_block(sum: mat4x4<f32>, w: mat4x4<Number>, x: mat4x4<Number>) -> mat4x4<f32> {
   return mat4x4<f32>(add_row(sum[0], w, x[0]), add_row(sum[1], w, x[1]), add_row(sum[2], w, x[2]),
                      add_row(sum[3], w, x[3]));
 }
@@ -156,6 +152,22 @@ fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) id: v
     sum.b = sum.c;
     sum.c = sum.d;
   }
+}
+
+// What a tile holds and multiplies. Sums come first, so that each multiplication is an addition too.
+//! module: tile_floats
+alias Number = f32;
+fn add_row(sum: vec4<f32>, w: mat4x4<Number>, x: vec4<Number>) -> vec4<f32> {
+  return sum + w[0] * x.x + w[1] * x.y + w[2] * x.z + w[3] * x.w;
+}
+
+// Half the workgroup memory, and twice the rate where a GPU has it. Four products are added in halves, the rest in floats:
+// so errors do not grow with the depth. Each is one of 2048 parts of its number, as those of x and of the weights are.
+//! module: tile_halves
+//! needs: f16
+alias Number = f16;
+fn add_row(sum: vec4<f32>, w: mat4x4<Number>, x: vec4<Number>) -> vec4<f32> {
+  return sum + vec4<f32>(w[0] * x.x + w[1] * x.y + w[2] * x.z + w[3] * x.w);
 }
 
 //! module: room_32

@@ -81,7 +81,8 @@ Result<bool> Tuner::agree(std::size_t output, std::span<const std::byte> a, std:
   if (one == nullptr) return std::unexpected(no_case());
   const auto& outputs = boundary_->plan()->layout().outputs;
   if (output >= outputs.size()) return std::unexpected(no_such("output", output));
-  return nibble::agree(outputs[output].staging, a, b, tolerance_of(*one->point.choice, outputs[output].dtype));
+  return nibble::agree(outputs[output].staging, a, b,
+                       tolerance_of(*one->point.choice, outputs[output].dtype, boundary_->plan()->profile()));
 }
 
 Status Tuner::race(std::span<const double> microseconds, double budget) {
