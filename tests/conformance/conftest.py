@@ -1,5 +1,6 @@
 """Chooses the adapter, before anything opens a device, and hands out exported programs."""
 
+import gc
 import glob
 import json
 import os
@@ -46,6 +47,12 @@ def pytest_collection_modifyitems(config, items):
     if IS_QUICK:
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("host")])
         items[:] = [item for item in items if not item.get_closest_marker("host")]
+
+
+def pytest_collection_finish():
+    # Modules and tests stay to the end, and are many: nobody need look among them for garbage.
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_report_header():
