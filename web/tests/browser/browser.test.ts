@@ -48,7 +48,7 @@ describe("in a worker", () => {
 describe("conformance", () => {
   const all = read<Case[]>(cases, "index.json");
   // For the same reason.
-  for (const one of some(all, 8)) {
+  for (const one of some(all, 16)) {
     test(one.name, () => page.call("case", one));
     const shards = { maxShardBytes: one.shardBytes };
     if (one.shardBytes > 0) test(`${one.name}, in shards`, () => page.call("case", one, shards));
