@@ -34,8 +34,7 @@ struct DeviceProfile {
   AdapterKind kind = AdapterKind::unknown;
   Limits limits;
   bool shader_f16 = false;
-  bool f16_products =
-      false;  ///< matrices of many rows shall be multiplied in half precision: the option, where it can be
+  bool f16_products = false;  ///< tiles of products hold halves: the option, where the device has shader_f16
   bool subgroups = false;
   bool packed_dot = false;  ///< WGSL here has dot4I8Packed
   bool timestamp_query = false;

@@ -52,7 +52,7 @@ fn x_block(i: u32) -> mat4x4<Number> {
 }
 fn weight_block(i: u32) -> mat4x4<Number> {
   return transpose(mat4x4<Number>(weight_tile[i], weight_tile[i + TILE_COLUMNS], weight_tile[i + 2u * TILE_COLUMNS],
-                             weight_tile[i + 3u * TILE_COLUMNS]));
+                                  weight_tile[i + 3u * TILE_COLUMNS]));
 }
 fn add_block(sum: mat4x4<f32>, w: mat4x4<Number>, x: mat4x4<Number>) -> mat4x4<f32> {
   return mat4x4<f32>(add_row(sum[0], w, x[0]), add_row(sum[1], w, x[1]), add_row(sum[2], w, x[2]),
