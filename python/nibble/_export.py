@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._files import check_writable, new_file
+from ._interrupt import heard
 from ._native import NibbleError
 from ._quantize import quantize_q4
 from ._quiet import quiet
@@ -69,7 +70,7 @@ def export(
         if progress is not None:
             progress(step, _STEPS[step])
 
-    with quiet():
+    with quiet(), heard():
         result = _export(module, example_inputs, dynamic_shapes, dict(compile_options or {}), constant_methods, tell)
     if result.not_delegated:
         warnings.warn(f"not delegated: {'; '.join(result.not_delegated)}", stacklevel=2)

@@ -1,6 +1,9 @@
 """Ctrl-C during a native call. Python's handlers do not run inside one, so between its submissions the library asks the
 main thread whether to stop; in answering, the handlers run. What they raise is raised when the call returns."""
 
+import contextlib
+import logging
+import signal
 import threading
 from collections.abc import Iterator
 from ctypes import CDLL, CFUNCTYPE, c_bool
@@ -58,6 +61,39 @@ class Watch:
     def interruption(self) -> BaseException | None:
         """What a handler raised during this thread's call that just failed."""
         return self._raised.pop(0) if self._raised and _is_main() else None
+
+
+@contextlib.contextmanager
+def heard() -> Iterator[None]:
+    """Around work of libraries that make another error of a Ctrl-C in their midst, as torch's C++ does, or swallow it:
+    what its handler raised comes out of the block, and what the libraries log of it does not."""
+    handler = signal.getsignal(signal.SIGINT)
+    if not _is_main() or not callable(handler):
+        yield
+        return
+    raised: list[BaseException] = []
+    disabled = logging.root.manager.disable
+
+    def hear(number, frame) -> None:
+        try:
+            handler(number, frame)
+        except BaseException as error:
+            raised.append(error)
+            logging.disable(logging.CRITICAL)
+            raise
+
+    signal.signal(signal.SIGINT, hear)
+    try:
+        yield
+    except Exception:
+        if not raised:
+            raise
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if raised:
+            logging.disable(disabled)
+    if raised:
+        raise raised[0] from None
 
 
 def _is_main() -> bool:
