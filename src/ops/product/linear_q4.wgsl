@@ -1,4 +1,4 @@
-// A product with 4-bit weights for CPU adapters: a thread makes 1 row by 16 columns, or 8 rows by 32, in
+// A product with 4-bit weights for CPU adapters: a thread makes 1 row by 16 columns, or 8 rows by 16 or 32, in
 // registers, with no barrier. Depth and group size are multiples of 32, so a step takes a vec4 of words (32 nibbles of
 // one group) from every column. On such an adapter each lane loads by itself, and a load takes as long as 20 to 30
 // multiplications: x is loaded once for all columns, where there are subgroups once for four threads (row_at()), and a
@@ -140,7 +140,7 @@ fn main(@builtin(local_invocation_index) index: u32, @builtin(workgroup_id) id: 
       sum1 = add_columns(sum1, i + 4u * pitch, scale + 4u, s.offsets, x);
       sum2 = add_columns(sum2, i + 8u * pitch, scale + 8u, s.offsets, x);
       sum3 = add_columns(sum3, i + 12u * pitch, scale + 12u, s.offsets, x);
-      if (TILE_ROWS > 1u) {
+      if (TILE_COLUMNS > 16u) {
         sum4 = add_columns(sum4, i + 16u * pitch, scale + 16u, s.offsets, x);
         sum5 = add_columns(sum5, i + 20u * pitch, scale + 20u, s.offsets, x);
         sum6 = add_columns(sum6, i + 24u * pitch, scale + 24u, s.offsets, x);

@@ -8,10 +8,11 @@ namespace {
 constexpr std::uint32_t kWords = 1;  // 4-bit weights are read by whole words: 32 nibbles, all of one group
 constexpr std::uint32_t kFlat = 2;   // float16 rows that are no whole quads: one thread must make what lies in a word
 constexpr std::uint32_t kDeep = 4;   // one thread may not go along a whole row of x
-constexpr std::uint32_t kSections = 8;  // several sections
-constexpr std::uint32_t kPixels = 16;   // the depth is in runs
-constexpr std::uint32_t kLong = 32;     // the depth is worth a split where there are few columns
-constexpr std::uint32_t kWhole = 64;    // no split: sizes vary, or the working memory has other uses
+constexpr std::uint32_t kSections = 8;        // several sections
+constexpr std::uint32_t kPixels = 16;         // the depth is in runs
+constexpr std::uint32_t kLong = 32;           // the depth is worth a split where there are few columns
+constexpr std::uint32_t kWhole = 64;          // no split: sizes vary, or the working memory has other uses
+constexpr std::uint32_t kShortVectors = 128;  // the device runs four lanes at a time
 constexpr std::uint32_t kAligned = 1;
 constexpr std::uint32_t kDeviceHas = 1;  // the instructions of the variant
 constexpr When kByWords{.traits = kWords, .none_of = kFlat};
@@ -31,6 +32,8 @@ constexpr When kBySubgroups{.none_of = kFlat | kPixels | kDeep, .subgroups = tru
 constexpr Variant kProductVariants[] = {
     Variant("words_row", kByWords, {.adapters = Adapters::cpu, .max_rows = 2}, {1, 16, Tile::kVector}, &wgsl::linear_q4,
             "x is loaded once for 16 columns, which each lane unpacks word by word"),
+    Variant("words_half_tile", kByWords, {.adapters = Adapters::cpu, .traits = kShortVectors}, {8, 16, Tile::kVector},
+            &wgsl::linear_q4, "as words_tile; there it is as fast, and compiled in half the time"),
     Variant("words_tile", kByWords, {Adapters::cpu}, {8, 32, Tile::kVector}, &wgsl::linear_q4,
             "a weight is unpacked once for 8 rows, x loaded once for 32 columns"),
     Variant("registers_row", kByRows, {.adapters = Adapters::cpu, .max_rows = 1}, {1, 16, 8}, &wgsl::product,
@@ -154,6 +157,7 @@ Status multiply(Lowering& op, Product p) {
         "the depth is {}, but on this device it may be {} at most where {}", p.params.depth, op.profile().max_rounds(),
         p.weights == Weights::pixels ? "a filter is larger than a pixel" : "rows of float16 results share words");
   }
+  facts.trait(kShortVectors, op.profile().vector_lanes() == 4, false);
   const auto& v = op.choose(kProduct, facts);
   const bool is_flat = v.shader == &wgsl::product_flat;
   const bool is_words = v.shader == &wgsl::linear_q4;
