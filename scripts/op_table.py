@@ -2,8 +2,8 @@
 """Makes docs/ops.md from the rows of src/ops and from the cases that ran: op_table.py [--check PAGE] > docs/ops.md
 
 `./test python web` leaves the names of the cases that passed in build/ran, and the table of all cases in
-build/web/cases. What their programs are made of, `nibble inspect` tells. Cases of slow tests do not count, so that the
-page is the same after the everyday suite and after the full one.
+build/web/cases, with the ops of their programs. Cases of slow tests do not count, so that the page is the same after
+the everyday suite and after the full one.
 """
 
 import argparse
@@ -12,7 +12,6 @@ import os
 import subprocess
 import sys
 from collections import defaultdict
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -60,23 +59,10 @@ def read_ran(place: str) -> set[str]:
     return set.intersection(*(set(json.loads(file.read_text())) for file in files))
 
 
-def case_programs() -> dict[str, Path]:
-    """The program of each everyday case that Nibble runs alone."""
+def ops_of_cases() -> dict[str, list[dict]]:
+    """By everyday case that Nibble runs alone: the ops of its program."""
     index = json.loads((BUILD / "web" / "cases" / "index.json").read_text())
-    folders = {"programs": BUILD / "programs", "built": BUILD / "web" / "cases" / "built"}
-    programs = {}
-    for case in index:
-        kind, name = case["folder"].split("/", 1)
-        if not case["slow"] and not case["outside"]:
-            programs[case["name"]] = folders[kind] / name / "model.pte"
-    return programs
-
-
-def inspect_all(programs: dict[str, Path]) -> dict[str, list[dict]]:
-    """The ops of each case's program."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        found = pool.map(lambda path: ask_nibble("inspect", "--json", path)["ops"], programs.values())
-        return dict(zip(programs, found, strict=True))
+    return {case["name"]: case["ops"] for case in index if not case["slow"] and not case["outside"]}
 
 
 def gather(ops_of: dict[str, list[dict]], ran: set[str]) -> dict[str, Dtypes]:
@@ -147,7 +133,7 @@ def main() -> None:
     parser.add_argument("--check", type=Path, metavar="PAGE", help="fail where this page is not what would be printed")
     arguments = parser.parse_args()
     native, web = read_ran("native"), read_ran("web")
-    ops_of = inspect_all(case_programs())
+    ops_of = ops_of_cases()
     page = make_page(ask_nibble("ops", "--json"), gather(ops_of, native), gather(ops_of, web))
     if arguments.check is None:
         sys.stdout.write(page)

@@ -49,6 +49,19 @@ def pytest_collection_modifyitems(config, items):
         items[:] = [item for item in items if not item.get_closest_marker("host")]
 
 
+def prepare_exporter() -> None:
+    """When the first test exports, and not before: most processes never do."""
+    from conformance.export_programs import prepare_once
+
+    prepare_once()
+
+
+def pytest_sessionstart():
+    import nibble._export
+
+    nibble._export._keep_fusion_patterns = prepare_exporter
+
+
 def pytest_collection_finish():
     # Modules and tests stay to the end, and are many: nobody need look among them for garbage.
     gc.collect()

@@ -28,6 +28,8 @@ warnings.filterwarnings("ignore")
 
 import numpy as np  # noqa: E402
 
+from support.exporting import keep_overriding_kernels  # noqa: E402
+
 DEFAULT_OUT = HERE.parents[1] / "build" / "programs"
 
 
@@ -77,7 +79,9 @@ def prepare_once() -> None:
     torch._ops.Callable = CallableType("Callable", (), {})
     # Looks up all operators there are, dozens of times a program. All are registered by the first export's imports.
     exporter()
-    torch._export.utils._materialize_cpp_cia_ops = functools.cache(torch._export.utils._materialize_cpp_cia_ops)
+    for name in ("_materialize_cpp_cia_ops", "_collect_all_valid_cia_ops_for_namespace"):
+        setattr(torch._export.utils, name, functools.cache(getattr(torch._export.utils, name)))
+    keep_overriding_kernels()
     # Graphs are many small objects: looking for garbage among all modules, again and again, is a quarter of the time.
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)

@@ -1,6 +1,7 @@
-"""What the stock exporter does with a graph, noted while it does it."""
+"""What the stock exporter does with a graph, noted while it does it, and what it need not do again and again."""
 
 import contextlib
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from unittest import mock
@@ -39,3 +40,37 @@ def note_export() -> Iterator[Notes]:
         mock.patch.object(VulkanSupportedOperators, "log_skip", note_skip),
     ):
         yield notes
+
+
+def keep_overriding_kernels() -> None:
+    """In every decomposition the exporter makes kernels for hundreds of operators, and drops them afterwards. From now
+    on it puts the same ones in place again."""
+    from torch._subclasses import fake_impls
+    from torch.export import exported_program
+
+    override, rules = exported_program._override_composite_implicit_decomp, fake_impls.op_implementations_dict
+
+    @functools.cache
+    def made_for(op, decompose) -> tuple[dict, object]:
+        with override({op: decompose}):
+            return op.py_kernels.copy(), rules[op]
+
+    @contextlib.contextmanager
+    def override_again(decompositions: dict) -> Iterator[None]:
+        before = {}
+        try:
+            for op, decompose in decompositions.items():
+                kernels, rule = made_for(op, decompose)
+                before[op] = op.py_kernels.copy()
+                op.py_kernels.update(kernels)
+                op._dispatch_cache.clear()
+                rules.setdefault(op, rule)
+            yield
+        finally:
+            for op, kernels in before.items():
+                op.py_kernels.clear()
+                op.py_kernels.update(kernels)
+                op._dispatch_cache.clear()
+                fake_impls._deregister_op_impl(op)
+
+    exported_program._override_composite_implicit_decomp = override_again

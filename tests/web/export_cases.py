@@ -1,9 +1,9 @@
 """Tells the web tests what the conformance tests know: export_cases.py [--programs FOLDER] [OUT]
 
 OUT (build/web/cases by default) gets index.json, with the tolerances of the one case table for the programs that
-export_programs.py made, and the programs that are built by hand, with their calls, in the same layout of files; and
-variants.json, the cases that are run with a forced variant of a kernel; and generate/, what text generation is compared
-with, for which the tiny model runs on the device that is there.
+export_programs.py made, and the programs that are built by hand, with their calls, in the same layout of files, the ops
+of each, and which of them run every day; and variants.json, the cases that are run with a forced variant of a kernel;
+and generate/, what text generation is compared with, for which the tiny model runs on the device that is there.
 """
 
 import argparse
@@ -23,7 +23,8 @@ from conformance.built_programs import build_all  # noqa: E402
 from conformance.cases import CASES, SLOW  # noqa: E402
 from conformance.command import succeed  # noqa: E402
 from conformance.embedding_cases import LARGE  # noqa: E402
-from conformance.variants import Chooser, programs_by_size, usual_variants  # noqa: E402
+from conformance.variants import Chooser, command_in_process, programs_by_size, usual_variants  # noqa: E402
+from web.everyday import choose  # noqa: E402
 from web.generate_cases import write_generation  # noqa: E402
 
 
@@ -76,6 +77,18 @@ def built(out: Path) -> list[dict]:
     return entries
 
 
+def describe(entries: list[dict], programs: Path, out: Path) -> None:
+    """Adds the ops of each program with their dtypes, and whether the case runs every day."""
+    folders = {"programs": programs, "built": out / "built"}
+    for entry in entries:
+        kind, name = entry["folder"].split("/", 1)
+        told = json.loads(command_in_process("inspect", folders[kind] / name / "model.pte", "--json"))
+        entry["ops"] = told["ops"]
+    chosen = choose(entries)
+    for entry in entries:
+        entry["everyday"] = bool(os.environ.get("NIBBLE_TEST_FULL")) or entry["name"] in chosen
+
+
 # Variants that no call takes on the device of these tests, and why.
 ELSEWHERE: dict[tuple[str, str], str] = {}
 
@@ -106,11 +119,13 @@ def main() -> None:
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     entries = exported(arguments.programs) + built(arguments.out)
+    describe(entries, arguments.programs, arguments.out)
     (arguments.out / "index.json").write_text(json.dumps(entries, indent=1))
     variants = forced(arguments.programs, arguments.out)
     (arguments.out / "variants.json").write_text(json.dumps(variants, indent=1))
     write_generation(arguments.programs, arguments.out)
-    print(f"{len(entries)} cases, {len(variants)} with a forced variant")
+    everyday = sum(entry["everyday"] for entry in entries)
+    print(f"{len(entries)} cases, {everyday} for this run, {len(variants)} with a forced variant")
 
 
 if __name__ == "__main__":

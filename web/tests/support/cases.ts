@@ -26,6 +26,8 @@ export interface Case {
   shardBytes: number;
   outside: string[];
   large: boolean;
+  /** Whether it runs in everyday tests too. */
+  everyday: boolean;
 }
 
 /** One line of variants.json, which tests/web/export_cases.py writes: a case, and what is forced in it. */
