@@ -1,5 +1,6 @@
 """Chooses the adapter, before anything opens a device, and hands out exported programs."""
 
+import functools
 import gc
 import glob
 import json
@@ -56,10 +57,30 @@ def prepare_exporter() -> None:
     prepare_once()
 
 
+@functools.cache
+def shared_device(_process: int, *_environment: str | None):
+    import nibble
+
+    return nibble.Device()
+
+
+def open_device(own, device, engine):
+    """What loads a program without naming a device gets the same one as others in its process: to open it and to compile
+    the same kernels again would take most of the tests' time."""
+    if device is not None or engine is not None:
+        return own(device, engine)
+    key = (os.getpid(), *map(os.environ.get, ("NIBBLE_DEVICE", "NIBBLE_ENGINE", "NIBBLE_WGPU_LIBRARY")))
+    if shared_device(*key).has_failed:
+        shared_device.cache_clear()
+    return shared_device(*key)
+
+
 def pytest_sessionstart():
     import nibble._export
+    import nibble._loading
 
     nibble._export._keep_fusion_patterns = prepare_exporter
+    nibble._loading._open = functools.partial(open_device, nibble._loading._open)
 
 
 def pytest_collection_finish():
