@@ -54,7 +54,7 @@ LEFT_OUT: set[str] = set()
 
 
 def everyday(cases) -> list:
-    """Every eighth one, on the slower adapter: Node runs all of them every day, on the same adapter and engine."""
+    """Every eighth one, on the slower adapter: Node runs more of them, on the same adapter and engine."""
     every = list(cases)
     if not IS_QUICK:
         return every
