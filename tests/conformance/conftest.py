@@ -65,8 +65,8 @@ def shared_device(_process: int, *_environment: str | None):
 
 
 def open_device(own, device, engine):
-    """What loads a program without naming a device gets the same one as others in its process: to open it and to compile
-    the same kernels again would take most of the tests' time."""
+    """What loads a program without naming a device gets the same one as others in its process: opening it and compiling
+    the same kernels again would take most of the time of these tests."""
     if device is not None or engine is not None:
         return own(device, engine)
     key = (os.getpid(), *map(os.environ.get, ("NIBBLE_DEVICE", "NIBBLE_ENGINE", "NIBBLE_WGPU_LIBRARY")))
