@@ -6,7 +6,6 @@
 #include "api/tuning_json.hpp"
 #include "api/tuning_merge.hpp"
 #include "ops/registry.hpp"
-#include "plan/tuning_data.hpp"
 #include "plan/variant.hpp"
 #include "support/expect.hpp"
 
@@ -193,15 +192,6 @@ TEST(TuningFiles, the_first_row_that_fits_counts_however_it_is_found) {
     }
     EXPECT_EQ(preferences->pick(choice, facts, profile), wanted) << i;
   }
-}
-
-TEST(TuningFiles, float16_may_differ_by_its_last_bits_but_what_is_moved_not_at_all) {
-  EXPECT_EQ(tolerance_of({"sums", {}}, DType::f32, {}), 1e-4F);
-  EXPECT_EQ(tolerance_of({"sums", {}}, DType::f16, {}), 0x1p-9F);
-  DeviceProfile halves;
-  halves.f16_products = true;
-  EXPECT_EQ(tolerance_of({"sums", {}}, DType::f32, halves), 0x1p-9F);
-  EXPECT_EQ(tolerance_of({"moved", {}, 0}, DType::f16, {}), 0);
 }
 
 }  // namespace

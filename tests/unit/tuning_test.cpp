@@ -6,7 +6,6 @@
 #include "api/kept_tuning.hpp"
 #include "ops/registry.hpp"
 #include "plan/alone.hpp"
-#include "plan/tuning_data.hpp"
 #include "plan/tuning_rows.hpp"
 #include "support/expect.hpp"
 #include "support/planning.hpp"
@@ -372,31 +371,6 @@ TEST(Tuning, a_program_finds_its_tuning_beside_it) {
   const auto path = kept_tuning_path(Linears(1).b.graph);
   EXPECT_MENTIONS(path, "tunings");
   EXPECT_NE(path, kept_tuning_path(Linears(2).b.graph));
-}
-
-template <class T>
-bool do_agree(DType dtype, const std::vector<T>& a, const std::vector<T>& b, float tolerance = 2e-3F) {
-  return agree(dtype, std::as_bytes(std::span(a)), std::as_bytes(std::span(b)), tolerance);
-}
-
-TEST(Tuning, results_agree_up_to_what_another_order_of_sums_changes) {
-  using Floats = std::vector<float>;
-  using Bytes = std::vector<std::int8_t>;
-  const auto near = [](const Floats& a, const Floats& b) { return do_agree(DType::f32, a, b); };
-  const auto nan = std::numeric_limits<float>::quiet_NaN();
-  const auto inf = std::numeric_limits<float>::infinity();
-  EXPECT_TRUE(near({1, -100, nan, inf}, {1.001F, -100.1F, nan, inf}));
-  EXPECT_TRUE(near({1e-9F, 1}, {0, 1}));
-  EXPECT_FALSE(near({1, 1}, {1, 1.01F}));
-  EXPECT_FALSE(near({1, nan}, {1, 1}));
-  EXPECT_FALSE(near({1, 1}, {1, nan}));
-  EXPECT_FALSE(near({1, inf}, {1, -inf}));
-  EXPECT_FALSE(near({0, 0}, {0, 1e-9F}));
-  EXPECT_FALSE(near({1, 1}, {1}));
-  EXPECT_FALSE(do_agree<float>(DType::f32, {1, 1}, {1, 1.001F}, 1e-4F));
-  EXPECT_TRUE(do_agree(DType::i8, Bytes{-128, 5}, Bytes{-127, 5}));
-  EXPECT_FALSE(do_agree(DType::i8, Bytes{-128, 5}, Bytes{127, 5}));
-  EXPECT_FALSE(do_agree(DType::boolean, Bytes{0}, Bytes{1}));
 }
 
 }  // namespace
