@@ -206,26 +206,6 @@ def test_a_step_takes_the_same_to_the_end_of_the_context(script, load):
     assert model.device.live_objects == objects
 
 
-def test_a_long_prompt_of_one_session_does_not_stop_the_decode_of_another(script, load):
-    """Counted in steps: while one computes prompts, the other goes on by about a token for each chunk."""
-    model = load(script)
-    prompts, done, steps = 8, threading.Event(), 0
-    with model.session() as one, model.session() as other:
-
-        def run() -> None:
-            for number in range(prompts):
-                one.generate([number] * (CONTEXT - 1), stop_ids=NEVER).run()
-            done.set()
-
-        thread = threading.Thread(target=run)
-        thread.start()
-        while not done.is_set():
-            for _ in other.generate([1], stop_ids=NEVER):
-                steps += not done.is_set()
-        thread.join()
-    assert steps >= prompts * CONTEXT // CHUNK // 4
-
-
 def test_in_the_midst_of_every_chunk_of_a_prompt_another_session_gets_a_token(script, load):
     """So nobody waits for more than a chunk: there the prompt stands still until the other one has its token."""
     # The library asks between the batches of a call whether to stop; here, each dispatch is a batch.
