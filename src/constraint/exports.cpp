@@ -11,23 +11,7 @@
 namespace nibble::constraint {
 namespace {
 
-struct LastError {
-  Error error;
-  Failure record;
-};
-
-LastError& last_error() {
-  static auto& last = *new LastError;  // ends with the instance
-  return last;
-}
-
-void remember(Error error) {
-  auto& last = last_error();
-  last.error = std::move(error);
-  last.record = {.code = static_cast<std::uint32_t>(last.error.code),
-                 .message = last.error.message.data(),
-                 .bytes = static_cast<std::uint32_t>(last.error.message.size())};
-}
+void remember(Error error) { generate::LastError::get().remember(std::move(error)); }
 
 /// A thing of its own, or null and why not.
 template <typename T>
@@ -41,7 +25,7 @@ T* give(Result<T> made) {
 
 void* nibble_text_alloc(std::uint32_t bytes) noexcept { return std::malloc(bytes); }
 void nibble_text_release(void* memory) noexcept { std::free(memory); }
-const Failure* nibble_text_error() noexcept { return &last_error().record; }
+const generate::Failure* nibble_text_error() noexcept { return generate::LastError::get().failure(); }
 
 Vocabulary* nibble_vocabulary_new(const char* texts, std::uint32_t bytes, const std::uint32_t* ends,
                                   std::uint32_t count, const std::int32_t* stop_ids,

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "constraint/matcher.hpp"
+#include "generate/last_error.hpp"
 
 #ifdef __wasm32__
 #define NIBBLE_CONSTRAINT_EXPORT(name) __attribute__((export_name(#name)))
@@ -15,16 +16,9 @@
 
 namespace nibble::constraint {
 
-/// TypeScript reads it by its offsets, which are those of wasm32: see web/src/generate/text_module.ts.
-struct Failure {
-  std::uint32_t code = 0;
-  const char* message = nullptr;
-  std::uint32_t bytes = 0;
-};
-
 NIBBLE_CONSTRAINT_EXPORT(nibble_text_alloc) void* nibble_text_alloc(std::uint32_t bytes) noexcept;
 NIBBLE_CONSTRAINT_EXPORT(nibble_text_release) void nibble_text_release(void* memory) noexcept;
-NIBBLE_CONSTRAINT_EXPORT(nibble_text_error) const Failure* nibble_text_error() noexcept;
+NIBBLE_CONSTRAINT_EXPORT(nibble_text_error) const generate::Failure* nibble_text_error() noexcept;
 
 /// The bytes of `count` tokens, one after the other, and where each of them ends.
 NIBBLE_CONSTRAINT_EXPORT(nibble_vocabulary_new)

@@ -11,23 +11,7 @@
 namespace nibble::web_text {
 namespace {
 
-struct LastError {
-  Error error;
-  Failure record;
-};
-
-LastError& last_error() {
-  static auto& last = *new LastError;  // ends with the instance
-  return last;
-}
-
-void remember(Error error) {
-  auto& last = last_error();
-  last.error = std::move(error);
-  last.record = {.code = static_cast<std::uint32_t>(last.error.code),
-                 .message = last.error.message.data(),
-                 .bytes = static_cast<std::uint32_t>(last.error.message.size())};
-}
+void remember(Error error) { generate::LastError::get().remember(std::move(error)); }
 
 generate::Moment moment_of(const generate::Sequence& sequence, std::span<const std::uint32_t> allowed) {
   return {.tokens = sequence.tokens(), .step = static_cast<std::uint64_t>(sequence.generated()), .allowed = allowed};
@@ -50,7 +34,7 @@ const Chosen* give(Chooser& chooser, Result<generate::Choice> choice) {
 
 void* nibble_text_alloc(std::uint32_t bytes) noexcept { return std::malloc(bytes); }
 void nibble_text_release(void* memory) noexcept { std::free(memory); }
-const Failure* nibble_text_error() noexcept { return &last_error().record; }
+const generate::Failure* nibble_text_error() noexcept { return generate::LastError::get().failure(); }
 
 Chooser* nibble_sampler_new(std::int64_t vocabulary, double temperature, std::int64_t top_k, double top_p, double min_p,
                             double repetition_penalty, std::int64_t repetition_window, double presence_penalty,

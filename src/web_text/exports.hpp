@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "generate/last_error.hpp"
 #include "generate/sampler.hpp"
 #include "generate/sequence.hpp"
 #include "generate/text_stream.hpp"
@@ -20,12 +21,6 @@
 namespace nibble::web_text {
 
 /// TypeScript reads these records by their offsets, which are those of wasm32: see web/src/generate/text_module.ts.
-struct Failure {
-  std::uint32_t code = 0;
-  const char* message = nullptr;
-  std::uint32_t bytes = 0;
-};
-
 struct Chosen {
   std::uint32_t needs_all_logits = 0;
   std::int32_t id = 0;
@@ -42,7 +37,7 @@ struct StopText {
 #ifdef __wasm32__
 static_assert(offsetof(Chosen, logprob) == 8 && offsetof(Chosen, top) == 16 && sizeof(Chosen) == 24);
 static_assert(offsetof(Logprob, logprob) == 8 && sizeof(Logprob) == 16 && sizeof(StopText) == 8);
-static_assert(offsetof(TokenBias, bias) == 8 && sizeof(TokenBias) == 16 && sizeof(Failure) == 12);
+static_assert(offsetof(TokenBias, bias) == 8 && sizeof(TokenBias) == 16);
 #endif
 
 struct Chooser {
@@ -58,7 +53,7 @@ struct Writer {
 
 NIBBLE_TEXT_EXPORT(nibble_text_alloc) void* nibble_text_alloc(std::uint32_t bytes) noexcept;
 NIBBLE_TEXT_EXPORT(nibble_text_release) void nibble_text_release(void* memory) noexcept;
-NIBBLE_TEXT_EXPORT(nibble_text_error) const Failure* nibble_text_error() noexcept;
+NIBBLE_TEXT_EXPORT(nibble_text_error) const generate::Failure* nibble_text_error() noexcept;
 
 NIBBLE_TEXT_EXPORT(nibble_sampler_new)
 Chooser* nibble_sampler_new(std::int64_t vocabulary, double temperature, std::int64_t top_k, double top_p, double min_p,
