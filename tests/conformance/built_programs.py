@@ -61,8 +61,13 @@ class BuiltProgram:
         check_built(session, self.built)
 
 
+def builders() -> dict:
+    """What builds each program, by its name."""
+    return {name: one for family in FAMILIES for name, one in family.BUILDERS.items()}
+
+
 def build_all(folder: Path) -> Iterator[BuiltProgram]:
-    for name, builder in {name: one for family in FAMILIES for name, one in family.BUILDERS.items()}.items():
+    for name, builder in builders().items():
         program = BuiltProgram(build(builder, name), folder / name)
         program.folder.mkdir(parents=True, exist_ok=True)
         program.path.write_bytes(program.built.pte())

@@ -4,9 +4,10 @@ import json
 
 import pytest
 
+import nibble
 from conformance.command import NO_GPU, fail, pytestmark, succeed  # noqa: F401
 from conformance.programs import OnNibble
-from conformance.variants import Chooser, every_variant, programs_by_size, usual_variants
+from conformance.variants import FULL, Chooser, every_variant, program_names, programs_by_size, usual_variants
 
 # What devices differ in as far as variants depend on it.
 DEVICES = [
@@ -39,13 +40,24 @@ def sorted_programs(programs, tmp_path_factory):
 @pytest.mark.parametrize(("choice", "variant"), usual_variants())
 def test_forced_variant_gives_what_torch_gives(choice, variant, choosers, sorted_programs):
     here, *others = choosers
-    found = here.find(sorted_programs, choice, variant)
-    if not found:
+    program = here.find(sorted_programs, choice, variant)
+    if program is None:
         elsewhere = any(chooser.find(sorted_programs, choice, variant) for chooser in others)
         assert elsewhere, f"no program of the suite takes {choice}={variant} on any device"
         pytest.skip(f"{choice}={variant} is not right on this device")
-    for program in found:
-        program.check_calls(OnNibble(program.path, variants={choice: variant}))
+    program.check_calls(OnNibble(program.path, variants={choice: variant}))
+
+
+# Program by program: the device keeps the kernels that a variant does not change, and compiling takes most of the time.
+@pytest.mark.host
+@pytest.mark.parametrize("name", program_names() if FULL else [])
+def test_program_gives_the_same_with_every_variant(name, choosers, sorted_programs):
+    (program,) = (program for program in sorted_programs if program.name == name)
+    for choice, variant in choosers[0].changes(program):
+        try:
+            program.check_calls(OnNibble(program.path, variants={choice: variant}))
+        except (AssertionError, nibble.NibbleError) as error:
+            raise AssertionError(f"{choice}={variant}: {error}") from error
 
 
 def test_list_of_variants_is_for_people_too():

@@ -2,7 +2,6 @@
 
 import ctypes
 import functools
-import itertools
 import json
 import os
 import tempfile
@@ -13,7 +12,7 @@ import numpy as np
 
 import nibble
 from conformance import generate_cases, llm_cases
-from conformance.built_programs import BuiltProgram, build_all
+from conformance.built_programs import BuiltProgram, build_all, builders
 from conformance.cases import CASES
 from conformance.command import COMMAND, NO_GPU, succeed
 from conformance.programs import ExportedProgram
@@ -27,6 +26,7 @@ AnyProgram = ExportedProgram | BuiltProgram
 BY_OPTION = {"candidates"}
 
 
+@functools.cache
 def every_variant() -> list[tuple[str, str]]:
     """Pairs of a choice and a variant."""
     if COMMAND is None:
@@ -39,12 +39,20 @@ def usual_variants() -> list[tuple[str, str]]:
     return [pair for pair in every_variant() if pair[0] not in BY_OPTION]
 
 
-def programs_by_size(folder: Path, built: Path) -> list[AnyProgram]:
-    """The programs of single ops and families that run without ExecuTorch, small ones first; in the full suite also
-    those that are built by hand, into the folder `built`."""
+def exported_names() -> list[str]:
+    """The programs of single ops and families that run without ExecuTorch."""
     models = {case.name for case in (*llm_cases.EVERYDAY, *generate_cases.ALL)}
-    chosen = [name for name, case in CASES.items() if not case.outside and name not in models]
-    programs = [ExportedProgram.get(name, folder) for name in chosen]
+    return [name for name, case in CASES.items() if not case.outside and name not in models]
+
+
+def program_names() -> list[str]:
+    """Those of all programs that run with every variant in the full suite, also of those that are built by hand."""
+    return [*exported_names(), *builders()]
+
+
+def programs_by_size(folder: Path, built: Path) -> list[AnyProgram]:
+    """Small ones first; in the full suite also those that are built by hand, into the folder `built`."""
+    programs = [ExportedProgram.get(name, folder) for name in exported_names()]
     if FULL:
         programs += build_all(built)
     return sorted(programs, key=lambda program: program.path.stat().st_size)
@@ -62,19 +70,30 @@ class Chooser:
 
     def takes(self, program: AnyProgram, choice: str, variant: str) -> bool:
         """Whether a call of the program's case takes the variant where it is forced."""
-        if choice not in self.makes(program):
-            return False
-        forced = ("--variant", f"{choice}={variant}")
-        return any(
+        return choice in self.makes(program) and any(
             (made["choice"], made["chosen"]) == (choice, variant)
             for call in self._calls(program)
-            for made in self._variants(program.path, *forced, *call)
+            for made in self._variants(program.path, "--variant", f"{choice}={variant}", *call)
         )
 
-    def find(self, programs: list[AnyProgram], choice: str, variant: str) -> list[AnyProgram]:
-        """The first program that takes the variant; all that do in the full suite."""
-        taking = (program for program in programs if self.takes(program, choice, variant))
-        return list(taking if FULL else itertools.islice(taking, 1))
+    def find(self, programs: list[AnyProgram], choice: str, variant: str) -> AnyProgram | None:
+        """The first program that takes the variant."""
+        return next((program for program in programs if self.takes(program, choice, variant)), None)
+
+    def changes(self, program: AnyProgram) -> list[tuple[str, str]]:
+        """All pairs of a choice and a variant that change a call of the program's case where they are forced. Where
+        one changes nothing, the case has run with it already."""
+        made = self.makes(program)
+        return [
+            (choice, variant)
+            for choice, variant in usual_variants()
+            if choice in made
+            and any(
+                self._variants(program.path, *call)
+                != self._variants(program.path, "--variant", f"{choice}={variant}", *call)
+                for call in self._calls(program)
+            )
+        ]
 
     def variants(self, path: Path, *options: str) -> list[dict]:
         """What a call of a program's largest shapes chooses, whatever the file was before."""
