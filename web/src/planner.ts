@@ -148,18 +148,16 @@ export class Planner {
   /** Takes the first bytes of the file. Gives the size of the program in it. */
   head(firstBytes: Uint8Array, fileSize: number): number {
     return this.withBytes(firstBytes, (at) => {
-      const range = this.call((e) => e.nibble_program_head(at, firstBytes.length, BigInt(fileSize)));
-      return wire.readFileRange(this.view, range).size;
+      return this.read(wire.readFileRange, (e) => e.nibble_program_head(at, firstBytes.length, BigInt(fileSize))).size;
     });
   }
 
   /** Takes the program. Gives the file range of the delegate's blob. */
   container(program: Uint8Array, method: string): wire.FileRange {
     return this.withBytes(program, (at) =>
-      this.withTexts([method], ([name]) => {
-        const range = this.call((e) => e.nibble_program_container(at, program.length, name!.at, name!.bytes));
-        return wire.readFileRange(this.view, range);
-      }),
+      this.withTexts([method], ([name]) =>
+        this.read(wire.readFileRange, (e) => e.nibble_program_container(at, program.length, name!.at, name!.bytes)),
+      ),
     );
   }
 
@@ -183,10 +181,10 @@ export class Planner {
   /** What counts of a session's state, with so many rows in use of each. */
   liveRanges(rows: readonly number[]): wire.StateRange[] {
     const words = new Uint8Array(BigUint64Array.from(rows, BigInt).buffer);
-    return this.withBytes(words, (at) => {
-      const record = this.call((e) => e.nibble_program_live_ranges(at, rows.length));
-      return wire.readStateRanges(this.view, record).ranges;
-    });
+    return this.withBytes(
+      words,
+      (at) => this.read(wire.readStateRanges, (e) => e.nibble_program_live_ranges(at, rows.length)).ranges,
+    );
   }
 
   /** The error in a failure record. */
@@ -213,6 +211,12 @@ export class Planner {
     }
     if (result === 0) throw this.error(this.exports.nibble_error());
     return result >>> 0;
+  }
+
+  /** Calls the planner, and reads the record that it gives. A view from before the call may be none any longer. */
+  read<T>(record: (view: DataView, at: Address) => T, run: (exports: Exports) => number): T {
+    const at = this.call(run);
+    return record(this.view, at);
   }
 
   /** Frees something, unless the planner has stopped. */

@@ -90,10 +90,7 @@ class Tuner {
     const { planner, found } = this;
     const { device, onProgress } = this.job;
     this.end = end;
-    const { cases } = wire.readTuningCases(
-      planner.view,
-      planner.call((e) => e.nibble_tuning_cases()),
-    );
+    const { cases } = planner.read(wire.readTuningCases, (e) => e.nibble_tuning_cases());
     found.cases = cases.length;
     let bench: Bench | undefined;
     try {
@@ -122,10 +119,7 @@ class Tuner {
   }
 
   choices(): DeviceTuning["choices"] {
-    const { rows } = wire.readTunedRows(
-      this.planner.view,
-      this.planner.call((e) => e.nibble_tuning_rows()),
-    );
+    const { rows } = this.planner.read(wire.readTunedRows, (e) => e.nibble_tuning_rows());
     return rows.map(({ choice, variant, rows, width, hasDepth, depth, traits, before, ops, times }) => ({
       choice,
       variant,
@@ -168,10 +162,7 @@ class Tuner {
     const list = new Uint8Array(Float64Array.from(times).buffer);
     planner.withBytes(list, (at) => planner.call((e) => e.nibble_tuning_race(at, times.length, budget)));
     for (let us = -1; ;) {
-      const turn = wire.readTuningTurn(
-        planner.view,
-        planner.call((e) => e.nibble_tuning_next(us)),
-      );
+      const turn = planner.read(wire.readTuningTurn, (e) => e.nibble_tuning_next(us));
       if (turn.isDone) return true;
       if (this.isOver()) return false;
       bench.select(turn.variant);

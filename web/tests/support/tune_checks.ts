@@ -13,6 +13,38 @@ async function runsWell(env: Environment, model: Nibble.Model): Promise<void> {
   await isGood(env, (await model.run([ids])).output0!);
 }
 
+/** Runs with planners whose memory grows in the first calls of each of their functions. */
+async function whileMemoryGrows(run: () => Promise<void>): Promise<void> {
+  const real = WebAssembly.instantiate;
+  const calls = new Map<string, number>();
+  const growing = (exports: WebAssembly.Exports): WebAssembly.Exports =>
+    Object.fromEntries(
+      Object.entries(exports).map(([name, one]) => {
+        if (typeof one !== "function") return [name, one];
+        const grow = (...values: unknown[]): unknown => {
+          const result = (one as (...values: unknown[]) => unknown)(...values);
+          const count = (calls.get(name) ?? 0) + 1;
+          calls.set(name, count);
+          if (count <= 3) (exports.memory as WebAssembly.Memory).grow(1);
+          return result;
+        };
+        return [name, grow];
+      }),
+    );
+  const instantiate = async (module: WebAssembly.Module, imports: WebAssembly.Imports): Promise<object> => ({
+    exports: growing((await real(module, imports)).exports),
+  });
+  WebAssembly.instantiate = instantiate as typeof real;
+  try {
+    await run();
+  } finally {
+    WebAssembly.instantiate = real;
+  }
+  for (const name of ["nibble_tuning_cases", "nibble_tuning_next", "nibble_tuning_rows"]) {
+    must(calls.has(name), `${name} is called`);
+  }
+}
+
 /** Keeps tunings in memory. */
 class Store implements Nibble.TuningStore {
   readonly kept = new Map<string, string>();
@@ -53,6 +85,14 @@ export const tuneChecks: Record<string, Check> = {
       const model = await env.nibble.load(from, { device, cache: false, tuning: { tunings } });
       same(model.notes, [], "notes");
       await runsWell(env, model);
+    }),
+
+  tuning_reads_records_where_the_memory_grows: (env) =>
+    onDevice(env, async (device) => {
+      const options = { device, cache: false, tune: true, tuneMs, tunings: new Store() };
+      await whileMemoryGrows(async () => runsWell(env, await env.nibble.load(address(env, PROGRAM), options)));
+      same(options.tunings.tunings[0]!.refused, [], "what is refused");
+      same(options.tunings.tunings[0]!.ended, "complete", "why it ended");
     }),
 
   tuned_load_keeps_what_it_measured: (env) =>
