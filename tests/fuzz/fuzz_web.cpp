@@ -308,7 +308,7 @@ class Caller {
   /// A case, its node by itself, and some turns. Looking for cases plans many calls, so it is done seldom.
   void tune() {
     if (draw(4) != 0) return;
-    const auto* found = rarely() ? nullptr : told(nibble_tuning_cases());
+    const auto* found = rarely() ? nullptr : told(nibble_tuning_cases(1e9));
     const auto cases = found == nullptr ? std::size_t{1} : std::max<std::size_t>(1, items(found->cases).size());
     const auto* bench = told(nibble_tuning_bench(odd32(static_cast<std::uint32_t>(draw(cases)))));
     if (bench != nullptr) items(bench->inputs);

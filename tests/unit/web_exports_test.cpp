@@ -167,14 +167,25 @@ TEST_F(WebExports, live_ranges_are_for_as_many_states_as_there_are) {
   EXPECT_EQ(error(), "there is no state 1");
 }
 
+constexpr double kNoLimit = 1e9;  // milliseconds
+
+TEST_F(WebExports, search_for_what_there_is_to_measure_ends_in_time) {
+  load();
+  const auto* none = web::nibble_tuning_cases(0);
+  ASSERT_NE(none, nullptr);
+  EXPECT_EQ(none->is_complete, 0U);
+  EXPECT_EQ(none->cases.count, 0U);
+  EXPECT_EQ(web::nibble_tuning_cases(kNoLimit)->is_complete, 1U);
+}
+
 TEST_F(WebExports, tuning_measures_cases_one_by_one) {
-  EXPECT_EQ(web::nibble_tuning_cases(), nullptr);
+  EXPECT_EQ(web::nibble_tuning_cases(kNoLimit), nullptr);
   EXPECT_EQ(error(), "a program is read in the order head, container, blob and plan, once");
   EXPECT_EQ(web::nibble_tuning_rows(), nullptr);
   EXPECT_EQ(error(), "no cases are measured");
   load();
   ASSERT_EQ(web::nibble_session_new(), 1U);
-  const auto* found = web::nibble_tuning_cases();
+  const auto* found = web::nibble_tuning_cases(kNoLimit);
   ASSERT_NE(found, nullptr);
   ASSERT_GT(found->cases.count, 0U);
   const auto variants = found->cases.data[0].variants.count;

@@ -29,7 +29,7 @@ export interface Exports {
   nibble_session_update(session: number): Address;
   nibble_session_fault(session: number, node: number, position: number, value: number, site: number): Address;
   nibble_session_bad_element(session: number, input: number, element: Address): Address;
-  nibble_tuning_cases(): Address;
+  nibble_tuning_cases(milliseconds: number): Address;
   nibble_tuning_bench(index: number): Address;
   nibble_tuning_session(): number;
   nibble_tuning_force(session: number, variant: number): number;

@@ -90,15 +90,14 @@ class Tuner {
     const { planner, found } = this;
     const { device, onProgress } = this.job;
     this.end = end;
-    const { cases } = planner.read(wire.readTuningCases, (e) => e.nibble_tuning_cases());
+    const { cases, isComplete } = planner.read(wire.readTuningCases, (e) =>
+      e.nibble_tuning_cases(end - performance.now()),
+    );
     found.cases = cases.length;
     let bench: Bench | undefined;
     try {
       for (const [i, one] of cases.entries()) {
-        if (this.isOver()) {
-          found.ended = this.job.signal.aborted ? "stopped" : "out of time";
-          break;
-        }
+        if (this.isOver()) break;
         try {
           if (cases[i - 1]?.node !== one.node) {
             bench?.destroy();
@@ -112,6 +111,9 @@ class Tuner {
         }
         onProgress?.(i + 1, cases.length);
       }
+    if (!isComplete || (found.measured < cases.length && this.isOver())) {
+      found.ended = this.job.signal.aborted ? "stopped" : "out of time";
+    }
     } finally {
       bench?.destroy();
     }

@@ -17,10 +17,10 @@ Result<Tuner*> tuner() {
   return the_tuner().get();
 }
 
-Result<const wire::TuningCases*> cases() {
+Result<const wire::TuningCases*> cases(double milliseconds) {
   the_tuner().reset();
   TRY_ASSIGN(const auto boundary, program().boundary());
-  the_tuner() = std::make_unique<Tuner>(boundary->plan(), program().options());
+  the_tuner() = std::make_unique<Tuner>(boundary->plan(), program().options(), milliseconds);
   return the_tuner()->cases();
 }
 
@@ -68,7 +68,7 @@ Result<const wire::TunedRows*> rows() {
 
 }  // namespace
 
-const wire::TuningCases* nibble_tuning_cases() noexcept { return give(cases()); }
+const wire::TuningCases* nibble_tuning_cases(double milliseconds) noexcept { return give(cases(milliseconds)); }
 
 const wire::TuningBench* nibble_tuning_bench(std::uint32_t index) noexcept { return give(bench(index)); }
 

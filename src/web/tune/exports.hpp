@@ -5,8 +5,9 @@
 
 namespace nibble::web {
 
-/// What there is to measure in the plan. Then: its cases one by one, each with a session of its node alone.
-NIBBLE_WASM_EXPORT(nibble_tuning_cases) const wire::TuningCases* nibble_tuning_cases() noexcept;
+/// What there is to measure in the plan, as far as it is found in so many milliseconds. Then: its cases one by one,
+/// each with a session of its node alone.
+NIBBLE_WASM_EXPORT(nibble_tuning_cases) const wire::TuningCases* nibble_tuning_cases(double milliseconds) noexcept;
 NIBBLE_WASM_EXPORT(nibble_tuning_bench) const wire::TuningBench* nibble_tuning_bench(std::uint32_t index) noexcept;
 NIBBLE_WASM_EXPORT(nibble_tuning_session) std::uint32_t nibble_tuning_session() noexcept;
 /// From its next update on, the session takes this one of the case's variants.

@@ -1,6 +1,7 @@
 #include "web/tune/tuner.hpp"
 
 #include <algorithm>
+#include <ctime>
 
 #include "ops/registry.hpp"
 #include "plan/alone.hpp"
@@ -18,10 +19,27 @@ std::span<const wire::Text> texts(const auto& from, std::deque<std::vector<wire:
   return list;
 }
 
+double now_ms() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) / 1e6;
+}
+
+/// When the search ends, by that clock: what it asks is a plain function.
+double& search_end() {
+  static double end = 0;
+  return end;
+}
+
+TuningCases find_within(const std::shared_ptr<const Plan>& plan, double milliseconds) {
+  search_end() = now_ms() + milliseconds;
+  return find_cases(plan, [] { return !(now_ms() < search_end()); });
+}
+
 }  // namespace
 
-Tuner::Tuner(std::shared_ptr<const Plan> plan, Options options)
-    : plan_(std::move(plan)), options_(std::move(options)), found_(find_cases(plan_)) {
+Tuner::Tuner(std::shared_ptr<const Plan> plan, Options options, double search_ms)
+    : plan_(std::move(plan)), options_(std::move(options)), found_(find_within(plan_, search_ms)) {
   for (const auto& one : found_.cases) {
     const Choice& choice = *one.point.choice;
     std::vector<std::string_view> variants;
@@ -31,7 +49,7 @@ Tuner::Tuner(std::shared_ptr<const Plan> plan, Options options)
                       .choice = choice.name,
                       .variants = texts(variants, names_)});
   }
-  cases_record_.cases = std::span<const wire::TuningCase>(cases_);
+  cases_record_ = {.cases = std::span<const wire::TuningCase>(cases_), .is_complete = found_.is_complete};
 }
 
 Result<const wire::TuningBench*> Tuner::bench(std::size_t index) {

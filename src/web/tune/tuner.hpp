@@ -14,8 +14,8 @@ namespace nibble::web {
 
 class Tuner {
  public:
-  /// Of a plan that was made with these options.
-  Tuner(std::shared_ptr<const Plan> plan, Options options);
+  /// Of a plan that was made with these options; what there is to measure in it is searched for so long at most.
+  Tuner(std::shared_ptr<const Plan> plan, Options options, double search_ms);
 
   const wire::TuningCases* cases() const { return &cases_record_; }
   /// The node of a case by itself, and the inputs of its call. What follows is about this case.

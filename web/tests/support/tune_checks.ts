@@ -95,6 +95,19 @@ export const tuneChecks: Record<string, Check> = {
       same(options.tunings.tunings[0]!.ended, "complete", "why it ended");
     }),
 
+  search_for_what_there_is_to_measure_ends_in_time: (env) =>
+    onDevice(env, async (device) => {
+      // Whoever asks for the time is told of a second more.
+      let seconds = 0;
+      performance.now = () => 1000 * ++seconds;
+      try {
+        const { tunings } = await env.nibble.tune(address(env, PROGRAM), { device, cache: false, tuneMs: 2000 });
+        same([tunings[0]!.cases, tunings[0]!.ended], [0, "out of time"], "what was found");
+      } finally {
+        Reflect.deleteProperty(performance, "now");
+      }
+    }),
+
   tuned_load_keeps_what_it_measured: (env) =>
     onDevice(env, async (device) => {
       const from = address(env, PROGRAM);
