@@ -308,6 +308,7 @@ export class Executor {
     this.groupKeys.set(words.subarray(at, at + DISPATCH_WORDS), i * DISPATCH_WORDS);
     const { layout } = this.resources.compiled[words[at + PIPELINE]!]!;
     const ids = Array.from(words.subarray(at + BINDINGS, at + BINDINGS + words[at + BINDING_COUNT]!));
+    const { layout } = this.resources.pipeline(words[at + PIPELINE]!);
     const key = `${words[at + PIPELINE]} ${ids.join(" ")}`;
     let group = this.allGroups.get(key);
     if (!group) {
@@ -335,7 +336,7 @@ export class Executor {
 
   private encode(pass: GPUComputePassEncoder, words: Uint32Array, at: number, i: number): void {
     this.offset[0] = i * this.layout.paramsStride;
-    pass.setPipeline(this.resources.compiled[words[at + PIPELINE]!]!.handle);
+    pass.setPipeline(this.resources.pipeline(words[at + PIPELINE]!).handle);
     pass.setBindGroup(0, this.groups[i]!, this.offset, 0, 1);
     pass.dispatchWorkgroups(words[at + GRID]!, words[at + GRID + 1], words[at + GRID + 2]);
   }

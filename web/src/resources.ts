@@ -66,7 +66,7 @@ export function bindBuffers(
 
 export class Resources {
   /** By the layout's numbers. */
-  compiled: readonly CompiledPipeline[] = [];
+  private compiled: readonly PromiseSettledResult<CompiledPipeline>[] = [];
   /**
    * Copies of initial state for later sessions, because the source may be gone or slow by then. State that begins as
    * zeros, such as a KV cache, needs no copy: new buffers are zero. So nothing large is here.
@@ -97,11 +97,17 @@ export class Resources {
     return new Resources(device, planner, layout, constants, fingerprint);
   }
 
-  async compile(): Promise<void> {
-    const made = this.layout.pipelines.map((one) => this.device.pipeline(one, this.user));
-    // After all of them: what fails is then no longer kept, and the next load begins anew.
-    await Promise.allSettled(made);
-    this.compiled = await Promise.all(made);
+  /** Unless all must compile, one that does not fails where it is used. */
+  async compile(mustAll = true): Promise<void> {
+    // All of them: what fails is then no longer kept, and the next load begins anew.
+    this.compiled = await Promise.allSettled(this.layout.pipelines.map((one) => this.device.pipeline(one, this.user)));
+    if (mustAll) this.compiled.forEach((_, i) => this.pipeline(i));
+  }
+
+  pipeline(number: number): CompiledPipeline {
+    const one = this.compiled[number]!;
+    if (one.status === "rejected") throw one.reason;
+    return one.value;
   }
 
   /** Computes once what depends on constants alone, and frees what only this needed. */
@@ -137,7 +143,7 @@ export class Resources {
         const pass = encoder.beginComputePass();
         for (let i = begin; i < end; ++i) {
           const { pipeline, grid, bindingCount, bindings } = preparation[i]!;
-          const { handle, layout } = this.compiled[pipeline]!;
+          const { handle, layout } = this.pipeline(pipeline);
           pass.setPipeline(handle);
           const ids = bindings.slice(0, bindingCount);
           const group = bindBuffers(this.device, layout, params, paramsStride, ids, (id) => this.constants.get(id)!);

@@ -57,7 +57,7 @@ export class Bench {
       const begin = performance.now();
       await loader.run();
       const readMs = performance.now() - begin;
-      await resources.compile();
+      await resources.compile(false);
       await resources.prepare(signal);
       await resources.keepState(executor.buffers, loader.notZero);
       return Object.assign(new Bench(job, layout, resources, executor), { readMs });
@@ -87,7 +87,7 @@ export class Bench {
     );
   }
 
-  /** Makes the node ready for the call, with this variant. */
+  /** Makes the node ready for the call, with this variant. If its kernel does not compile, run() says so. */
   select(variant: number): void {
     const { stepper } = this.executor;
     this.planner.call((e) => e.nibble_tuning_force(stepper.session, variant));

@@ -108,6 +108,30 @@ export const tuneChecks: Record<string, Check> = {
       }
     }),
 
+  variant_that_does_not_compile_is_refused_alone: (env) =>
+    onDevice(env, async (device) => {
+      const from = address(env, PROGRAM);
+      const { handle } = device;
+      const make = handle.createShaderModule.bind(handle);
+      const own = new Set<string>();
+      handle.createShaderModule = (wanted) => (own.add(wanted.code), make(wanted));
+      await env.nibble.load(from, { device, cache: false });
+      // The first kernel that is not what the program takes by itself.
+      let broken: string | undefined;
+      handle.createShaderModule = (wanted) => {
+        if (!own.has(wanted.code)) broken ??= wanted.code;
+        return make(wanted.code === broken ? { ...wanted, code: "nonsense" } : wanted);
+      };
+      const [one] = (await env.nibble.tune(from, { device, cache: false, tuneMs })).tunings;
+      same(one!.refused.length, 1, "how many are refused");
+      must(/: \w+=\w+: compiling the kernel \w+ failed/.test(one!.refused[0]!), one!.refused[0]!);
+      same([one!.measured, one!.ended], [one!.cases, "complete"], "how many cases are measured");
+      const refused = /(\w+)=(\w+): /.exec(one!.refused[0]!)!;
+      const times = one!.choices.filter(({ choice, times }) => choice === refused[1] && times);
+      must(times.length > 0, "the others of its choice are measured");
+      must(!times.some((point) => refused[2]! in point.times!), "and it is not");
+    }),
+
   tuned_load_keeps_what_it_measured: (env) =>
     onDevice(env, async (device) => {
       const from = address(env, PROGRAM);
