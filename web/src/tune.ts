@@ -155,6 +155,7 @@ class Tuner {
     const limit = Math.max(GIVE_UP * (performance.now() - begin), GIVE_UP_MS);
     const times = [await bench.estimate()];
     for (let variant = 1; variant < one.variants.length; ++variant) {
+    if (this.isOver()) return false;
       if (this.isOver()) return false;
       times.push(await this.tryVariant(bench, one, variant, wanted, limit));
     }
@@ -183,7 +184,9 @@ class Tuner {
   ): Promise<number> {
     const what = `${op}: ${choice}=${variants[variant]}`;
     const enough = new AbortController();
-    const timer = setTimeout(() => enough.abort(), limitMs);
+    const stop = (): void => enough.abort();
+    const timer = setTimeout(stop, limitMs);
+    this.job.signal.addEventListener("abort", stop);
     try {
       bench.select(variant);
       const results = await bench.run(enough.signal);
@@ -191,6 +194,7 @@ class Tuner {
       this.refuse(`${what}: its results differ from those of ${variants[0]}`);
     } catch (error) {
       if (!enough.signal.aborted) this.refuse(what, error);
+      this.job.signal.removeEventListener("abort", stop);
       this.job.device.check();
     } finally {
       clearTimeout(timer);

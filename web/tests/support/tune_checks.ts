@@ -184,6 +184,28 @@ export const tuneChecks: Record<string, Check> = {
       says(await gone, "invalid_argument", "tune() needs a device");
     }),
 
+  stop_is_heard_while_a_variant_is_tried: (env) =>
+    onDevice(env, async (device) => {
+      const stop = new AbortController();
+      const { handle } = device;
+      const [bind, submit] = [handle.createBindGroup.bind(handle), handle.queue.submit.bind(handle.queue)];
+      let bound = 0;
+      let submitted = 0;
+      // The second variant is bound before it is first submitted.
+      handle.createBindGroup = (wanted) => {
+        if (++bound === 2) stop.abort();
+        return bind(wanted);
+      };
+      handle.queue.submit = (commands) => {
+        if (stop.signal.aborted) ++submitted;
+        return submit(commands);
+      };
+      const options = { device, cache: false, tuneMs, signal: stop.signal };
+      const [one] = (await env.nibble.tune(address(env, PROGRAM), options)).tunings;
+      same([one!.measured, one!.ended, one!.refused], [0, "stopped", []], "what is told");
+      same(submitted, 1, "how often it is submitted");
+    }),
+
   device_without_timestamps_is_tuned_by_the_clock: async (env) => {
     const device = await env.nibble.open({ ...env.options, adapter: await plainAdapter(env) });
     try {
