@@ -45,8 +45,8 @@ export function load(from: ProgramSource, options: LoadOptions): Promise<Model> 
       const { planTuned } = await tuner();
       const plan = async (tuning: Tuning): Promise<Planned> =>
         planAgain(await Planner.create(module), planned, device.profile(), optionsRecord({ ...options, tuning }));
-      const kept = { device: device.name, store: options.tunings, cacheName: opened.cacheName };
-      const tuned = await planTuned(planned, kept, plan, () => jobOf(opened, options));
+      const place = { device, options: record, store: options.tunings, cacheName: opened.cacheName };
+      const tuned = await planTuned(planned, place, plan, () => jobOf(opened, options));
       planned = tuned.planned;
       notes.push(...tuned.notes);
     }

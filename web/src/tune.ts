@@ -9,10 +9,10 @@ import type { InFlight } from "./in_flight.js";
 import type { Loader, Planned } from "./loader.js";
 import type { Planner } from "./planner.js";
 import type { Resources } from "./resources.js";
-import { findTunings, keepTuning } from "./tune/kept.js";
+import { findTunings, isOf, keepTuning, type Place, tunedOn } from "./tune/kept.js";
 import { Bench, type Time } from "./tune/node_bench.js";
 import { messageOf } from "./errors.js";
-import type { DeviceTuning, Source, Tuning, TuningStore } from "./types.js";
+import type { DeviceTuning, Source, Tuning } from "./types.js";
 
 /** Classes of nibble.js: this file has none of its own, so that there is one of each. */
 export interface Core {
@@ -43,14 +43,15 @@ const GIVE_UP = 4;
 /** What a load is planned with: a tuning that is kept, or else one that is measured now, and kept. */
 export async function planTuned(
   untuned: Planned,
-  kept: { device: string; store: TuningStore | undefined; cacheName: string | undefined },
+  place: Place,
   plan: (tuning: Tuning) => Promise<Planned>,
   makeJob: () => Promise<Job>,
 ): Promise<{ planned: Planned; notes: readonly string[] }> {
-  const tunings = await findTunings(untuned.parts.blob, kept.store, kept.cacheName);
+  const tunings = await findTunings(untuned.parts.blob, place);
   const found = tunings.file && (await plan(tunings.file).catch(() => undefined)); // what is kept may be of any version
   const list = tunings.file?.tunings;
-  const wasStopped = Array.isArray(list) && list.some((one) => one?.device === kept.device && one.ended === "stopped");
+  const here = tunedOn(place.device);
+  const wasStopped = Array.isArray(list) && list.some((one) => isOf(one, here) && one.ended === "stopped");
   if (found?.layout.isTuned && !wasStopped) return { planned: found, notes: [] };
   const job = await makeJob();
   const measured = await measureTuning(job);
@@ -65,12 +66,8 @@ export async function measureTuning(job: Job): Promise<DeviceTuning> {
   const begin = performance.now();
   const tuner = new Tuner(job);
   await tuner.run(begin + job.ms);
-  const { name, driver, engine, nibble } = job.device.profile();
   return {
-    device: name,
-    driver,
-    engine,
-    nibble,
+    ...tunedOn(job.device),
     choices: tuner.choices(),
     milliseconds: Math.round(performance.now() - begin),
     ...tuner.found,
@@ -111,11 +108,11 @@ class Tuner {
         }
         onProgress?.(i + 1, cases.length);
       }
-    if (!isComplete || (found.measured < cases.length && this.isOver())) {
-      found.ended = this.job.signal.aborted ? "stopped" : "out of time";
-    }
     } finally {
       bench?.destroy();
+    }
+    if (!isComplete || (found.measured < cases.length && this.isOver())) {
+      found.ended = this.job.signal.aborted ? "stopped" : "out of time";
     }
     device.check();
   }
@@ -155,10 +152,10 @@ class Tuner {
     const limit = Math.max(GIVE_UP * (performance.now() - begin), GIVE_UP_MS);
     const times = [await bench.estimate()];
     for (let variant = 1; variant < one.variants.length; ++variant) {
-    if (this.isOver()) return false;
       if (this.isOver()) return false;
       times.push(await this.tryVariant(bench, one, variant, wanted, limit));
     }
+    if (this.isOver()) return false;
     // Where variants are near to each other, a case may take more than its share of the time that is left.
     // The race counts samples of a millisecond.
     const budget = (2e6 * (this.end - performance.now())) / left / bench.sampleUs;
@@ -194,10 +191,10 @@ class Tuner {
       this.refuse(`${what}: its results differ from those of ${variants[0]}`);
     } catch (error) {
       if (!enough.signal.aborted) this.refuse(what, error);
-      this.job.signal.removeEventListener("abort", stop);
       this.job.device.check();
     } finally {
       clearTimeout(timer);
+      this.job.signal.removeEventListener("abort", stop);
     }
     return -1;
   }

@@ -252,7 +252,7 @@ export interface TuningTimes {
   times?: Readonly<Record<string, number>>;
 }
 
-/** Where tunings are kept, by program. What is kept is JSON. */
+/** Where tunings are kept, by program and options. What is kept is JSON. */
 export interface TuningStore {
   get(key: string): string | undefined | Promise<string | undefined>;
   put(key: string, tuning: string): void | Promise<void>;

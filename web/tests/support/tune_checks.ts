@@ -184,6 +184,56 @@ export const tuneChecks: Record<string, Check> = {
       says(await gone, "invalid_argument", "tune() needs a device");
     }),
 
+  tuning_that_is_stopped_again_keeps_what_the_first_had: (env) =>
+    onDevice(env, async (device) => {
+      const from = address(env, PROGRAM);
+      const store = new Store();
+      const stopped = async (more: Nibble.Options = {}): Promise<void> => {
+        const stop = new AbortController();
+        const options = { device, cache: false, tune: true, tuneMs, tunings: store, signal: stop.signal };
+        await reasonOf(env.nibble.load(from, { ...options, ...more, onTuning: () => stop.abort() }));
+      };
+      await stopped();
+      const [key] = store.kept.keys();
+      const [first] = store.tunings;
+      // As if another case had been measured, and the first with another result.
+      const [point] = first!.choices.filter(({ times }) => times);
+      const elsewhere = { ...point!, rows: [77, 77] as const, times: { [point!.variant]: 1 } };
+      const older = { ...first!, choices: [elsewhere, { ...point!, times: {} }], refused: ["a sentence"] };
+      const other = { ...older, driver: "another" };
+      const old = { ...older, driver: first!.driver, nibble: "0.0.1" };
+      store.put(key!, JSON.stringify({ tunings: [other, old, older] }));
+      await stopped();
+      same([...store.kept.keys()], [key], "what tunings are kept by");
+      same(store.tunings.length, 2, "how many are kept: that of another version goes");
+      same(store.tunings[0], other, "that of another driver");
+      const joined = store.tunings[1]!;
+      const rows = joined.choices.map(({ rows }) => rows![0]);
+      same(rows.filter((one) => one === 77).length, 1, "how often there is the point that was not measured again");
+      const again = joined.choices.filter(({ rows, times }) => rows![0] === point!.rows![0] && times);
+      same(again.length, first!.choices.filter(({ times }) => times).length, "how often there is the one that was");
+      must(Object.keys(again[0]!.times!).length > 0, "its new times count");
+      same([joined.ended, joined.refused], ["stopped", ["a sentence"]], "the rest of it");
+      // Other options make other kernels.
+      await stopped({ f16Products: true });
+      same(store.kept.size, 2, "how many programs with options there are");
+    }),
+
+  tuning_of_another_driver_is_not_this_device_s: (env) =>
+    onDevice(env, async (device) => {
+      const from = address(env, PROGRAM);
+      const store = new Store();
+      const options = { device, cache: false, tune: true, tuneMs, tunings: store };
+      await env.nibble.load(from, options);
+      const [key] = store.kept.keys();
+      const [own] = store.tunings;
+      const other = { ...own!, driver: "another", ended: "stopped" };
+      store.put(key!, JSON.stringify({ tunings: [other, own] }));
+      let measured = 0;
+      await env.nibble.load(from, { ...options, onTuning: () => void ++measured });
+      same(measured, 0, "cases that are measured again, because another driver's was stopped");
+    }),
+
   stop_is_heard_while_a_variant_is_tried: (env) =>
     onDevice(env, async (device) => {
       const stop = new AbortController();
