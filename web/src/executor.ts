@@ -72,6 +72,7 @@ export class Executor {
   /** Makes the buffers. State has no value yet. `session`: of the planner, if it is not a new one of the program. */
   static async make(resources: Resources, session?: number): Promise<Executor> {
     const { device, layout, constants } = resources;
+    const start = now();
     const own = await makeLayoutBuffers(device, layout, (role) => role !== "constant" && role !== "loading");
     const paramsBytes = Math.max(layout.maxDispatches, 1) * layout.paramsStride;
     const made = [...own.values()];
@@ -86,7 +87,9 @@ export class Executor {
       ]);
       made.push(params!, readback!);
       const buffers = layout.buffers.map((_, id) => (own.get(id) ?? constants.get(id))!);
-      return new Executor(resources, buffers, made, params!, readback!, session);
+      const executor = new Executor(resources, buffers, made, params!, readback!, session);
+      device.phase("make session", start);
+      return executor;
     } catch (error) {
       for (const buffer of made) buffer.destroy();
       throw error;
@@ -218,15 +221,14 @@ export class Executor {
       if (begin) this.endPhase("wait");
       if (signal?.aborted) await flight.drain();
       signal?.throwIfAborted();
-      const isLast = end === (ends.at(-1) ?? 0);
-      await this.submitBatch(step, begin, end, begin === 0 ? writes : [], isLast ? reads : undefined, flight);
+      await this.submitBatch(step, begin, end, writes, end === (ends.at(-1) ?? 0) ? reads : undefined, flight);
       begin = end;
     }
     signal?.throwIfAborted();
     this.checkFault();
   }
 
-  /** Dispatches from `begin` to `end`; with `reads`, waits for what is read back. */
+  /** Dispatches from `begin` to `end`, the first after `writes`; with `reads`, waits for what is read back. */
   private async submitBatch(
     step: number,
     begin: number,
@@ -239,13 +241,13 @@ export class Executor {
     try {
       await this.device.guard("running the program", () => {
         if (begin === 0) {
+          for (const { buffer, bytes } of writes)
+            queue.writeBuffer(buffer, 0, bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.byteLength);
+          this.endPhase("upload inputs");
           this.prepare(step);
-          const [, count] = this.dispatches(step);
-          if (this.device.trace && count && this.device.features.has("timestamp-query"))
-            this.timer = new Timer(this.device.handle, count);
-        }
-        for (const { buffer, bytes } of writes) {
-          queue.writeBuffer(buffer, 0, bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.byteLength);
+          this.endPhase("bind");
+          if (this.device.trace && this.dispatchCount && this.device.features.has("timestamp-query"))
+            this.timer = new Timer(this.device.handle, this.dispatchCount);
         }
         const encoder = this.device.handle.createCommandEncoder();
         if (this.faultUnread && begin === 0) encoder.clearBuffer(this.buffers[this.layout.faultBuffer]!);
@@ -253,6 +255,7 @@ export class Executor {
         const used = reads ? this.encodeReads(encoder, reads) : 0;
         if (reads) this.timer?.encode(encoder);
         const commands = encoder.finish();
+        this.endPhase("encode");
         if (this.timer && begin === 0) this.timer.submitted = now();
         queue.submit([commands]);
         this.endPhase("submit");
@@ -305,10 +308,9 @@ export class Executor {
   }
 
   private bind(i: number, words: Uint32Array, at: number): GPUBindGroup {
-    this.groupKeys.set(words.subarray(at, at + DISPATCH_WORDS), i * DISPATCH_WORDS);
-    const { layout } = this.resources.compiled[words[at + PIPELINE]!]!;
-    const ids = Array.from(words.subarray(at + BINDINGS, at + BINDINGS + words[at + BINDING_COUNT]!));
     const { layout } = this.resources.pipeline(words[at + PIPELINE]!);
+    this.groupKeys.set(words.subarray(at, at + DISPATCH_WORDS), i * DISPATCH_WORDS);
+    const ids = Array.from(words.subarray(at + BINDINGS, at + BINDINGS + words[at + BINDING_COUNT]!));
     const key = `${words[at + PIPELINE]} ${ids.join(" ")}`;
     let group = this.allGroups.get(key);
     if (!group) {

@@ -14,7 +14,8 @@ export function chromeTrace(events: readonly TraceEvent[]): string {
         return { ph: "M", pid: 1, tid: tid(thread), name: "thread_name", args: { name } };
       }),
       ...events.map(({ name, kernel, node, thread, start, duration }) => {
-        return { ph: "X", pid: 1, tid: tid(thread), ts: start, dur: duration, name, args: { kernel, node } };
+        const cat = thread ? "host" : "gpu";
+        return { ph: "X", pid: 1, tid: tid(thread), ts: start, dur: duration, cat, name, args: { kernel, node } };
       }),
     ],
   });

@@ -19,10 +19,11 @@ export const traceChecks: Record<string, Check> = {
       device.trace = events;
       must(device.trace === events, "the list is the device's");
       const model = await env.nibble.load(address(env, "q4_mean"), { device, cache: false });
-      for (const name of ["read", "plan", "compile", "upload"]) same(named(events, name).length, 1, `phases ${name}`);
+      for (const name of ["read", "plan", "make session", "compile", "upload"])
+        same(named(events, name).length, 1, `phases ${name}`);
       events.length = 0;
       const { output0 } = await model.run([ids]);
-      for (const name of ["check inputs", "plan", "submit", "wait", "read back"]) {
+      for (const name of ["check inputs", "plan", "bind", "upload inputs", "encode", "submit", "wait", "read back"]) {
         same(named(events, name).length, 1, `phases ${name}`);
       }
       const gpu = events.filter(({ thread }) => thread === 0);
@@ -77,8 +78,8 @@ export const traceChecks: Record<string, Check> = {
       "the names of threads",
     );
     const [plan, op] = traceEvents.filter(({ ph }) => ph === "X");
-    same([plan!.name, plan!.ts, plan!.dur], ['a "plan"\n', 10, 5], "a phase");
-    same([op!.name, op!.args], ["op", { kernel: "k", node: 3 }], "a dispatch");
+    same([plan!.cat, plan!.name, plan!.ts, plan!.dur], ["host", 'a "plan"\n', 10, 5], "a phase");
+    same([op!.cat, op!.name, op!.args], ["gpu", "op", { kernel: "k", node: 3 }], "a dispatch");
     must(plan!.tid !== op!.tid, "host and GPU are two threads");
   },
 
