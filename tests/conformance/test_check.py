@@ -93,6 +93,19 @@ def test_a_case_whose_variants_cannot_be_measured_is_wrong(report, monkeypatch, 
     assert [row["right"] for row in json.loads(report.read_text())["rows"]] == [True, False]
 
 
+def test_a_node_that_cannot_be_measured_is_wrong(report, monkeypatch, capsys):
+    refused = "aten.permute_copy.default: cannot be measured by itself: compiling the kernel move failed"
+
+    def without_choices(*arguments, **named):
+        (tuning,) = nibble.tune(*arguments, **named)["tunings"]
+        return {"tunings": [tuning | {"choices": [], "refused": [refused]}]}
+
+    monkeypatch.setattr(checking, "tune", without_choices)
+    assert command.run(options(report), ["transposed"]) == 1
+    assert f"its variants cannot be measured: {refused}" in capsys.readouterr().err
+    assert [row["right"] for row in json.loads(report.read_text())["rows"]] == [True, False]
+
+
 def test_kept_tunings_do_not_count_and_none_is_kept(report, tmp_path, monkeypatch):
     cache = tmp_path / "cache"
     monkeypatch.setenv("NIBBLE_CACHE", str(cache))

@@ -62,9 +62,11 @@ class Check:
     def _rows(self, case: Case, path: Path) -> Iterator[dict]:
         yield self._row(case, path, "", "", None)
         try:
-            variants = self._variants(case, path)
+            variants, unmeasured = self._variants(case, path)
         except NibbleError as error:
-            message = f"its variants cannot be measured: {_without(path, str(error))}"
+            variants, unmeasured = [], [str(error)]
+        for sentence in unmeasured:
+            message = f"its variants cannot be measured: {_without(path, sentence)}"
             yield _new_row(case, "", "", None) | {"message": message}
             return
         for choice, variant, microseconds in variants:
@@ -80,12 +82,15 @@ class Check:
             # The last is that of the largest sizes, if there are several: the case's own.
             found |= {(row["choice"], variant): us for variant, us in row.get("times", {}).items()}
         for sentence in tuning["refused"]:
+        unmeasured = []
             self._note(case, path, sentence)
             if named := re.search(r": (\w+)=(\w+): ", sentence):
                 found[named[1], named[2]] = None
         if tuning["ended"] != "complete":
+            else:
+                unmeasured.append(sentence)
             self._note(case, path, "some variants were left out for want of time; --time-ms gives more")
-        return [(*names, us) for names, us in found.items()]
+        return [(*names, us) for names, us in found.items()], unmeasured
 
     def _note(self, case: Case, path: Path, sentence: str) -> None:
         self.notes.append(f"{case.name}: {_without(path, sentence)}")
