@@ -17,7 +17,7 @@ from conformance.command import NO_GPU, fail, pytestmark, succeed  # noqa: F401
 from conformance.programs import IS_QUICK
 from conformance.variants import FULL, Chooser, every_variant
 from nibble._check import check as checking
-from nibble._check.cases import cases, names
+from nibble._check.cases import Case, cases, names
 from nibble._commands import check as command
 
 FEW = ["transposed", "embedding, 4-bit", "sums of lines"]
@@ -156,31 +156,54 @@ def test_errors_are_parts_of_what_is_usual():
     assert checking.error_of(np.array([3], np.int8), np.array([-100], np.int8)) == 103
 
 
+def test_cases_make_every_choice_that_is_listed(tmp_path):
+    chooser, path = chooser_in(tmp_path), tmp_path / "program.pte"
+    made = {one["choice"] for case in cases() for one in chooser.variants(written(case, path), *flags_of(case))}
+    assert made == {choice for choice, _ in every_variant()}
+
+
 @pytest.mark.skipif(IS_QUICK or not FULL, reason="takes minutes; ./test full")
 def test_all_cases_are_right_and_reach_every_variant(report, tmp_path):
     succeed("check", "--output", report)
     taken = {(row["case"], row["choice"], row["variant"]) for row in json.loads(report.read_text())["rows"]}
-    profile = tmp_path / "profile.json"
-    profile.write_text(json.dumps(nibble.Device().info.profile))
-    right = right_variants(Chooser(profile), tmp_path / "program.pte")
+    right = right_variants(chooser_in(tmp_path), tmp_path / "program.pte")
     assert right - taken == set()
     # All choices that there are, but where one variant alone is right at any size.
     assert {choice for choice, _ in every_variant()} - {choice for _, choice, _ in right} <= {"attention_keys"}
+
+
+def chooser_in(folder: Path) -> Chooser:
+    """Of this device."""
+    profile = folder / "profile.json"
+    profile.write_text(json.dumps(nibble.Device().info.profile))
+    return Chooser(profile)
+
+
+def written(case: Case, path: Path) -> Path:
+    path.write_bytes(case.program.pte())
+    return path
+
+
+def flags_of(case: Case) -> list[str]:
+    return [word for name, value in case.program.options.items() for word in (f"--{name}", str(value))]
 
 
 def right_variants(chooser: Chooser, path: Path) -> set[tuple[str, str, str]]:
     """Of all cases, what the planner takes on this device if it is forced, where it has a choice."""
     right = set()
     for case in cases():
-        path.write_bytes(case.program.pte())
-        made = {one["choice"] for one in chooser.variants(path)}
+        flags = flags_of(case)
+        made = {one["choice"] for one in chooser.variants(written(case, path), *flags)}
         for choice in made:
             names = [variant for one, variant in every_variant() if one == choice]
             taken = [
                 name
                 for name in names
                 if (choice, name)
-                in {(one["choice"], one["chosen"]) for one in chooser.variants(path, "--variant", f"{choice}={name}")}
+                in {
+                    (one["choice"], one["chosen"])
+                    for one in chooser.variants(path, "--variant", f"{choice}={name}", *flags)
+                }
             ]
             right |= {(case.name, choice, name) for name in taken if len(taken) > 1}
     return right

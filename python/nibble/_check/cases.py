@@ -332,3 +332,18 @@ def _cached(rng, rows: int, start: int) -> Program:
 case("attention over a cache, one row")(lambda rng: _cached(rng, 1, 350))
 case("attention over a cache, many rows")(lambda rng: _cached(rng, 32, 100))
 case("attention, one row, many keys")(lambda rng: _sdpa(rng, 1, 600, 32, dynamic=True))
+
+# --- tokens ---
+
+
+@case("likeliest tokens")
+def _candidates(rng) -> Program:
+    p = Program()
+    a, b = floats(rng, 1, 3, 6001), floats(rng, 1, 3, 6001)
+    logits = a + b
+    p.op("aten.add.Tensor", p.input(a), p.input(b), (1,), p.output(logits))
+    last = logits[0, -1]
+    ids = np.argsort(-last, kind="stable")[:40].astype(np.int32)
+    total = np.exp(last.astype(np.float64) - last.max()).sum(keepdims=True).astype(F32)
+    p.options, p.added = {"candidates": len(ids)}, [last[ids], ids, total]
+    return p

@@ -68,27 +68,28 @@ class Check:
         for sentence in unmeasured:
             message = f"its variants cannot be measured: {_without(path, sentence)}"
             yield _new_row(case, "", "", None) | {"message": message}
-            return
         for choice, variant, microseconds in variants:
             yield self._row(case, path, choice, variant, microseconds)
 
-    def _variants(self, case: Case, path: Path) -> list[tuple[str, str, float | None]]:
-        """All that are right here, with microseconds; and those that the tuner refused."""
+    def _variants(self, case: Case, path: Path) -> tuple[list[tuple[str, str, float | None]], list[str]]:
+        """All that are right here, with microseconds, and those that the tuner refused; and what it says of no variant
+        alone."""
         output = path.with_suffix(".json")
         output.unlink(missing_ok=True)
-        (tuning,) = tune(path, self.device, output=output, tune_ms=self._time_ms)["tunings"]
+        options = {"output": output, "tune_ms": self._time_ms, **case.program.options}
+        (tuning,) = tune(path, self.device, **options)["tunings"]
         found: dict[tuple[str, str], float | None] = {}
         for row in tuning["choices"]:
             # The last is that of the largest sizes, if there are several: the case's own.
             found |= {(row["choice"], variant): us for variant, us in row.get("times", {}).items()}
-        for sentence in tuning["refused"]:
         unmeasured = []
-            self._note(case, path, sentence)
+        for sentence in tuning["refused"]:
             if named := re.search(r": (\w+)=(\w+): ", sentence):
+                self._note(case, path, sentence)
                 found[named[1], named[2]] = None
-        if tuning["ended"] != "complete":
             else:
                 unmeasured.append(sentence)
+        if tuning["ended"] != "complete":
             self._note(case, path, "some variants were left out for want of time; --time-ms gives more")
         return [(*names, us) for names, us in found.items()], unmeasured
 
@@ -101,7 +102,7 @@ class Check:
             forced = {choice: variant} if choice else {}
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                model = load(path, self.device, variants=forced)
+                model = load(path, self.device, variants=forced, **case.program.options)
             with model:
                 self._compare(model, case, row)
         except NibbleError as error:
@@ -110,7 +111,7 @@ class Check:
 
     @staticmethod
     def _compare(model, case: Case, row: dict) -> None:
-        inputs, wanted = case.program.inputs, case.program.wanted
+        inputs, wanted = case.program.inputs, [*case.program.wanted, *case.program.added]
         made = model(*inputs)
         made = made if isinstance(made, tuple | list) else [made]
         errors = [error_of(np.asarray(a), b) for a, b in zip(made, wanted, strict=True)]

@@ -39,12 +39,15 @@ def _aligned(data: bytes) -> bytes:
 
 
 class Program:
-    """With one call: `inputs`, and the results `wanted`. `dynamic`: other calls may have smaller inputs."""
+    """With one call: `inputs`, and the results `wanted`. `dynamic`: other calls may have smaller inputs. `options`: of
+    the load; the results that they add are `added`."""
 
     def __init__(self, dynamic: bool = False) -> None:
         self._dynamism = int(dynamic)
         self.inputs: list[np.ndarray] = []
         self.wanted: list[np.ndarray] = []
+        self.options: dict[str, Any] = {}
+        self.added: list[np.ndarray] = []
         self._values: list[Table] = []
         self._ends: tuple[list[int], list[int]] = ([], [])
         self._chain: list[Table] = []
