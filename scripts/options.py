@@ -255,6 +255,10 @@ def python_load(options: list[Option]) -> str:
         "    )",
         "",
     ]
+    flags = [
+        f"    ({', '.join(map(quoted, (one.name, one.type, one.flag, one.value, one.must_be, one.plain_text[:-1])))}),"
+        for one in options
+    ]
     defaults = {"text": '""', "names": "()", "variants": "()", "tuning": "None"}
     keywords = [
         f"    {option.name}: {option.kind.python} = {defaults.get(option.type, option.default)}," for option in options
@@ -270,7 +274,13 @@ def python_load(options: list[Option]) -> str:
     return "\n".join(
         [
             f"# {MADE}",
-            PYTHON_HEAD + "\n".join(fields) + PYTHON_LOAD + "\n".join(keywords),
+            PYTHON_HEAD + "\n".join(fields),
+            "",
+            "# For commands: name, type, flag, name of the value, what it must be, and the text without its full stop.",
+            "FLAGS = (",
+            *flags,
+            ")",
+            PYTHON_LOAD + "\n".join(keywords),
             ") -> Model:",
             PYTHON_DOC + "\n".join(texts),
             '    """',

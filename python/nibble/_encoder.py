@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -49,6 +50,7 @@ class Encoder(_Closable):
     batch: the most texts of one call; by default as many as the program takes.
     normalize: whether vectors are made one long. If not, they are as the model gives them: for models that have a name,
         the mean over the text's tokens.
+    options: as those of nibble.load().
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Encoder(_Closable):
         precision: str | None = None,
         batch: int | None = None,
         normalize: bool = True,
+        **options: Any,
     ):
         _check_model(model, precision)
         self.normalize = bool(normalize)
@@ -72,7 +75,7 @@ class Encoder(_Closable):
         self._has_unit_length = self.normalize and model in KNOWN  # the program's own work
         self._tokenizer = _load_tokenizer(folder / TOKENIZER)
         self._adds_special_tokens = _read_facts(folder / FACTS).get("add_special_tokens", True)
-        self._model = load(folder / PROGRAM, opened)
+        self._model = load(folder / PROGRAM, opened, **options)
         most, self.max_length, self.width = _sizes(self._model, folder / PROGRAM)
         if batch is not None and not (isinstance(batch, int) and 1 <= batch <= most):
             raise ValueError(f"batch must be a whole number from 1 to {most}, the program's largest, not {batch!r}.")

@@ -92,7 +92,7 @@ class Embedder(_OnDevice):
     truncated: whether the text had more
     error: why there is no vector, or ""
 
-    model, precision, batch, normalize: as for nibble.Encoder.
+    model, precision, batch, normalize, and the options of nibble.load(): as for nibble.Encoder.
     device, engine: as for nibble.load(). By default the GPU that Ray has given the actor, if it has (`num_gpus`).
     columns: other names for columns, such as {"text": "body", "error": "embedding_error"}.
     """

@@ -16,6 +16,7 @@ from conformance import minilm_cases
 from nibble._encode import kept
 from nibble._encode.models import KNOWN
 from nibble._encoder import plan_batches
+from nibble.ray import Embedder
 from support.sum_encoder import TABLE, make_encoder
 
 WORDLLAMA = KNOWN["wordllama"]
@@ -152,6 +153,12 @@ def test_wrong_arguments_are_one_sentence(arguments, options, sentence):
     with pytest.raises(ValueError, match=r"\.$") as raised:
         nibble.Encoder(*arguments, **options)
     assert str(raised.value) == sentence
+
+
+@pytest.mark.parametrize("made", [nibble.Encoder, Embedder])
+def test_options_of_load_reach_the_program(made):
+    with pytest.raises(nibble.NibbleError, match="nodes, but the option max_nodes allows 1"):
+        made("wordllama", max_nodes=1)
 
 
 def test_an_unknown_device_is_named_before_anything_is_made(monkeypatch, tmp_path):

@@ -109,6 +109,13 @@ def test_control_characters_do_not_reach_the_terminal(tmp_path):
     assert "\x1b" not in succeed("search", "alarm", tmp_path / "odd.txt", *MODEL)
 
 
+def test_options_of_load_reach_the_program(text, tmp_path):
+    for command in (["embed", text, "-o", tmp_path / "vectors.npy"], ["search", "a question", text]):
+        assert "nodes, but the option max_nodes allows 1" in fail(*command, *MODEL, "--max-nodes", "1")
+    said = fail("embed", text, "-o", tmp_path / "vectors.npy", *MODEL, "--max-nodes", "-1", code=2)
+    assert "--max-nodes must be a whole number from 0 on, not -1" in said
+
+
 @pytest.mark.parametrize("command", ["embed", "search"])
 def test_help_needs_no_gpu(command):
     assert "--model" in succeed(command, "--help", env={"NIBBLE_WGPU_LIBRARY": os.devnull, "NIBBLE_ENGINE": "wgpu"})

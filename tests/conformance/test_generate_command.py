@@ -42,6 +42,22 @@ def test_an_answer_comes_through_a_pipe(folder):
     assert again.stdout == done.stdout
 
 
+def test_options_of_load_reach_the_program(folder):
+    done = generate(folder, "hello", "--max-nodes", 1)
+    assert done.returncode == 1
+    assert "nodes, but the option max_nodes allows 1" in done.stderr
+
+
+def test_what_is_noted_at_load_is_a_sentence(folder, tmp_path):
+    tuning = tmp_path / "tuning.json"
+    of = {"device": "another", "driver": "", "engine": "", "nibble": "0.0.1"}
+    tuning.write_text(json.dumps({"tunings": [of | {"choices": [{"choice": "product", "variant": "tile"}]}]}))
+    done = generate(folder, "hello", "--max-tokens", 1, "--tuning", tuning)
+    assert done.returncode == 0
+    assert done.stderr.startswith("nibble: the tuning is ignored: it is for another")
+    assert done.stderr.count("\n") == 1
+
+
 def test_json_has_text_tokens_usage_and_figures(folder):
     done = generate(folder, "hello", "--max-tokens", 6, "--json", "--logprobs", 2, "--temperature", 0.7, "--seed", 5)
     assert (done.returncode, done.stderr) == (0, "")

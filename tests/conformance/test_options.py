@@ -55,6 +55,14 @@ def test_option_is_a_flag(option, command):
     assert re.search(rf"{option['flag']} +{value}.* {text}", succeed(command, "--help", env=NO_GPU))
 
 
+@pytest.mark.parametrize("command", ["embed", "search", "generate", "serve"])
+def test_options_are_flags_of_commands_that_load_models(command):
+    told = " ".join(succeed(command, "--help", env=NO_GPU | {"COLUMNS": "1000"}).split())
+    for option in OPTIONS:
+        value = f" {option['value']}" if "value" in option else ""
+        assert f"{option['flag']}{value} {option['text'].replace('`', '').removesuffix('.')}" in told
+
+
 @every_option
 def test_option_is_a_field_of_the_installed_headers(option):
     headers = Path(nibble.__file__).parent / "include" / "nibble"

@@ -69,6 +69,8 @@ def test_what_cannot_be_served_is_one_sentence(folder, tmp_path):
         assert refused(folder, "--port", port) == (1, wanted)
     assert refused(folder, "--port", 70000)[1].startswith("nibble: --port must be from 0 to 65535, but is 70000\n")
     assert refused(folder, "--sessions", 0)[0] == 2
+    for model in (folder, "wordllama"):
+        assert "nodes, but the option max_nodes allows 1" in refused(model, "--max-nodes", 1)[1]
     code, sentence = refused(tmp_path)
     assert (code, "cannot be read" in sentence, sentence.count("\n")) == (1, True, 1)
 

@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from .terminal import UsageError, add_device_options, count
+from .terminal import UsageError, add_device_options, add_option_flags, count, options_of
 
 
 def add_model_options(parser: argparse.ArgumentParser, default: str) -> None:
@@ -20,6 +20,7 @@ def add_model_options(parser: argparse.ArgumentParser, default: str) -> None:
     parser.add_argument(
         "--batch", type=count, metavar="N", help="the most lines of one call; default: as many as the program takes"
     )
+    add_option_flags(parser)
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,7 @@ def open_encoder(model: str, options: argparse.Namespace, **settings):
     from .. import Encoder
 
     try:
-        return Encoder(model, device=options.device, engine=options.engine, batch=options.batch, **settings)
+        settings |= {"device": options.device, "engine": options.engine, "batch": options.batch}
+        return Encoder(model, **settings, **options_of(options))
     except ValueError as error:
         raise UsageError(str(error).removesuffix(".")) from None

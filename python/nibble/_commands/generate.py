@@ -12,7 +12,7 @@ from .._native import NibbleError
 from .._program import Device
 from .._text.generation import Generation
 from .._text.language_model import LanguageModel
-from .terminal import INTERRUPTED, Parser, Progress, add_device_options, guard
+from .terminal import INTERRUPTED, Parser, Progress, add_device_options, add_option_flags, guard, options_of
 
 _DESCRIPTION = """Generates text with a language model, as `nibble import` writes one.
 
@@ -49,7 +49,7 @@ def _generate(args: argparse.Namespace, is_chat: bool) -> int:
     prompt = args.prompt if args.prompt is not None or is_chat else _read_input()
     with _traced(args) as device:
         with Progress("loading", is_bytes=True) as progress:
-            loaded = LanguageModel(args.model, device, engine=args.engine, on_progress=progress)
+            loaded = LanguageModel(args.model, device, engine=args.engine, on_progress=progress, **options_of(args))
         with loaded as model:
             if is_chat:
                 from .chat import Chat
@@ -122,6 +122,7 @@ def _parser() -> argparse.ArgumentParser:
         help="write what host and GPU do, and when, for chrome://tracing and Perfetto",
     )
     add_device_options(parser)
+    add_option_flags(parser)
     return parser
 
 

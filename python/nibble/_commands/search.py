@@ -106,7 +106,7 @@ def _full_scores(options: argparse.Namespace, device, lines: Sequence[Line]) -> 
         if options.model not in KNOWN:
             raise NibbleError(f"'{options.model}' has none", "unsupported")
         # On the device that is open.
-        same = argparse.Namespace(device=device, engine=None, batch=options.batch)
+        same = argparse.Namespace(**vars(options) | {"device": device, "engine": None})
         with open_encoder(options.model, same, precision="fp32") as encoder:
             return _scores(encoder, options.question, lines, "reading with unquantized weights")[0]
     except NibbleError as error:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from .._encode.models import KNOWN
 from .._text.needed import needed
-from .terminal import Parser, Progress, UsageError, add_device_options, count, guard
+from .terminal import Parser, Progress, UsageError, add_device_options, add_option_flags, count, guard, options_of
 
 _DESCRIPTION = """Serves models over HTTP, as clients of OpenAI's API expect it: /v1/chat/completions, /v1/completions,
 /v1/embeddings, /v1/models; besides /health, /metrics and a page to chat at /.
@@ -53,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
         help="seconds that requests may go on when the server ends; default: 30")  # fmt: skip
     add("--log-prompts", action="store_true", help="write requests and answers to the log, which otherwise has neither")
     add_device_options(parser)
+    add_option_flags(parser)
     return parser
 
 
@@ -112,9 +113,9 @@ def _models(args: argparse.Namespace) -> list:
         if path in KNOWN or not (Path(path).suffix == ".pte" or (Path(path) / "generation.json").exists()):
             if path not in KNOWN and not Path(path).is_dir():
                 raise UsageError(f"'{path}' is neither a folder nor one of {', '.join(KNOWN)}")
-            models.append(ServedEncoder(id, path))
+            models.append(ServedEncoder(id, path, options_of(args)))
         else:
-            models.append(ServedText(id, path, args.sessions, session_memory, args.max_tokens))
+            models.append(ServedText(id, path, args.sessions, session_memory, args.max_tokens, options_of(args)))
     return models
 
 

@@ -6,8 +6,10 @@ import os
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Callable
 
+from .._load import FLAGS
 from .._native import NibbleError
 
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
@@ -30,6 +32,35 @@ def add_device_options(parser: argparse.ArgumentParser) -> None:
         "--device", metavar="WHICH", help="adapter: index, kind (discrete, integrated, cpu) or part of its name"
     )
     parser.add_argument("--engine", choices=("dawn", "wgpu"), help="the implementation of WebGPU")
+
+
+def add_option_flags(parser: argparse.ArgumentParser) -> None:
+    """The options of nibble.load(), as `nibble run` has them."""
+    group = parser.add_argument_group("options of the program")
+    for name, kind, flag, value, must_be, text in FLAGS:
+        # In a help text of argparse, % is a sign.
+        about = {"dest": name, "default": argparse.SUPPRESS, "help": text.replace("%", "%%")}
+        if kind == "flag":
+            group.add_argument(flag, action="store_true", **about)
+        elif kind in ("names", "variants"):
+            about["help"] += "; once for each"
+            group.add_argument(flag, action="append", metavar=value, **about)
+        else:
+            group.add_argument(flag, type=_whole(must_be) if kind == "u64" else str, metavar=value, **about)
+
+
+def options_of(args: argparse.Namespace) -> dict:
+    """Those that were given."""
+    return {name: getattr(args, name) for name, *_ in FLAGS if hasattr(args, name)}
+
+
+def _whole(must_be: str) -> Callable[[str], int]:
+    def take(text: str) -> int:
+        if not (text.isascii() and text.isdecimal() and int(text) < 1 << 64):
+            raise argparse.ArgumentTypeError(f"{must_be}, not {text}")
+        return int(text)
+
+    return take
 
 
 def count(text: str) -> int:
@@ -74,7 +105,9 @@ def guard(work: Callable[[], int]) -> int:
     # Not every terminal can show every character.
     sys.stdout.reconfigure(errors="replace")
     try:
-        code = work()
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda note, *_: complain(str(note), 0)
+            code = work()
         sys.stdout.flush()
         return code
     except UsageError as error:

@@ -2,8 +2,10 @@
 
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -27,6 +29,7 @@ from .tool_text import ToolText
 
 _ANY_OBJECT = {"type": "object"}
 _FORMAT = "response_format.json_schema.schema"
+NO_OPTIONS: Mapping[str, Any] = MappingProxyType({})
 # That a token stands for at most, on average: of a text with more it need not be known how many tokens it has.
 _LETTERS = 64
 
@@ -37,15 +40,21 @@ class ServedText:
     kind = "text"
 
     def __init__(
-        self, id: str, path: str, slots: int, session_memory: int | None = None, max_tokens: int | None = None
+        self,
+        id: str,
+        path: str,
+        slots: int,
+        session_memory: int | None = None,
+        max_tokens: int | None = None,
+        options: Mapping[str, Any] = NO_OPTIONS,
     ):
-        """max_tokens: of an answer, at most; None: as many as the context has room for."""
+        """max_tokens: of an answer, at most; None: as many as the context has room for. options: of nibble.load()."""
         self.id, self.path, self.slots, self._session_memory = id, path, slots, session_memory
-        self._max_tokens = max_tokens
+        self._max_tokens, self._options = max_tokens, options
         self.created = int(time.time())
 
     def open(self, device: Device, on_progress=None) -> None:
-        self.model = LanguageModel(self.path, device, on_progress=on_progress)
+        self.model = LanguageModel(self.path, device, on_progress=on_progress, **self._options)
         first = self.model.session()
         facts = first._generator
         self.context, self.vocabulary, self.session_bytes = facts.context_length, facts.vocabulary, facts.session_bytes
@@ -173,12 +182,13 @@ class ServedEncoder:
     kind = "encoder"
     slots = 4
 
-    def __init__(self, id: str, path: str):
-        self.id, self.path = id, path
+    def __init__(self, id: str, path: str, options: Mapping[str, Any] = NO_OPTIONS):
+        self.id, self.path, self._options = id, path, options
         self.created = int(time.time())
 
     def open(self, device: Device, on_progress=None) -> None:
-        self.encoder = Encoder(self.path if self.path in KNOWN else Path(self.path), device=device)
+        path = self.path if self.path in KNOWN else Path(self.path)
+        self.encoder = Encoder(path, device=device, **self._options)
 
     def close(self) -> None:
         self.encoder.close()
