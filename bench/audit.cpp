@@ -91,6 +91,8 @@ class Auditor {
   }
 
   const std::vector<Json>& rows() const { return rows_; }
+  /// Dispatches that could not be traced.
+  std::size_t failures() const { return failures_; }
 
   /// Variants that no node of the models can take.
   std::vector<std::string> missing() const {
@@ -201,7 +203,7 @@ class Auditor {
   }
 
   void trace(std::vector<Alone>& all, const NodeCase& one, const Picked& picked) {
-    seen_.insert(picked.text());
+    const auto failed_before = failures_;
     const auto& layout = all[0].plan->layout();
     const auto& dispatches = all[0].stepper.dispatches();
     for (std::size_t d = 0; d < dispatches.size(); ++d) {
@@ -209,6 +211,7 @@ class Auditor {
       auto by_32 = trace(all[0], *dispatches[d]);
       if (!by_32) {
         fmt::print(stderr, "{}, {}: {}\n", one.op, picked.text(), by_32.error().message);
+        ++failures_;
         continue;
       }
       // Where a kernel does not ask for its subgroup, the same threads do the same.
@@ -220,6 +223,7 @@ class Auditor {
       }
       rows_.push_back(row(one, picked, *dispatches[d], desc.label, *by_32, by_64, bytes));
     }
+    if (failures_ == failed_before) seen_.insert(picked.text());
   }
 
   static std::uint64_t groups_of(const Dispatch& dispatch) {
@@ -324,6 +328,7 @@ class Auditor {
 
 void print(const Json& row) {
   std::string sectors;
+  std::size_t failures_ = 0;
   std::string conflicts;
   for (const auto& array : row["arrays"]) {
     if (array.contains("sectors_32")) {
@@ -371,10 +376,12 @@ int run(int argc, char** argv) {
   }
   fmt::print("{} dispatches, {} fall short of a goal\n", printed, falls_short);
   for (const auto& name : auditor.missing()) fmt::print("no node of these models takes {}\n", name);
-  if (options.json.empty()) return 0;
-  std::ofstream file(options.json);
-  file << Json{{"rows", auditor.rows()}, {"missing", auditor.missing()}}.dump(1) << "\n";
-  if (!file.good()) die("cannot write " + options.json);
+  if (!options.json.empty()) {
+    std::ofstream file(options.json);
+    file << Json{{"rows", auditor.rows()}, {"missing", auditor.missing()}}.dump(1) << "\n";
+    if (!file.good()) die("cannot write " + options.json);
+  }
+  if (auditor.failures() > 0) die(fmt::format("{} dispatches could not be traced", auditor.failures()));
   return 0;
 }
 
