@@ -62,8 +62,9 @@ estimate.
 - **Threads**: of the whole dispatch, and how many of them are in flight on one core: of a core that holds 1024 threads,
   16 workgroups and 64 KiB of workgroup memory. Registers may allow fewer. **Barriers**: of a workgroup.
 
-Goals, of the variants for GPUs of products, attention and gathers: sectors at most 1.1 for what is loaded, 1.3 in tile
-kernels; and no bank conflict above two ways in any kernel. What is less than a hundredth of the accesses is not judged.
+Goals, of the variants for GPUs of products, attention and gathers: sectors at most 1.1 for what is loaded, 1.3 for
+products in tiles; and no bank conflict above two ways in any kernel. What is less than a hundredth of the accesses is
+not judged.
 **Bold** falls short. Listed is what the tables of variants choose on a discrete GPU; the JSON has all other variants.
 """
 
