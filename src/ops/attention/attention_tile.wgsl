@@ -12,8 +12,9 @@
 // workgroups. A prompt has tiles of 32. Keys come by way of workgroup memory, 256 vec4s at a time: neighbouring lanes read
 // 64 bytes or more of a key, so all that is fetched is used; so are values, by neighbouring lanes, and each of them by
 // ROWS / 8 groups of lanes. Scores take six loads from workgroup memory for eight dots, the sum three for 32
-// multiply-adds. Bank conflicts are two-way at most: keys are an odd number of vec4s apart. Two barriers per 256 vec4s of
-// keys, and two per KEYS keys; 15.9 KB of workgroup memory, of the 16 that every device has.
+// multiply-adds. Bank conflicts are two-way at most: keys are an odd number of vec4s apart, and what runs of lanes know
+// is in banks of its own. Two barriers per 256 vec4s of keys, and two per KEYS keys; 15.9 KB of workgroup memory, of
+// the 16 that every device has.
 
 override ROWS: u32 = 8u;
 override KEYS: u32 = 64u;
@@ -136,13 +137,13 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups) groups: v
     s1 = select(vec4<f32>(LOWEST), biased(s1, mask_at, key + team), is_seen1);
     let most = most_of(max(s0, s1), team, run);
     if (lane % run == 0u) {
-      row_parts[lane] = most;
+      row_parts[run_place(lane)] = most;
       set_run(lane, run);
     }
     workgroupBarrier();
     var now = largest;
     for (var i = four * team; i < (four + 1u) * team; i += run_at(i)) {
-      now = max(now, row_parts[i]);
+      now = max(now, row_parts[run_place(i)]);
     }
     let kept = exp(largest - now);
     let w0 = select(vec4<f32>(), exp(s0 - now), is_seen0);
@@ -168,14 +169,14 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups) groups: v
 
   let part_sum = sum_of(sum, team, run);
   if (lane % run == 0u) {
-    row_parts[lane] = part_sum;
+    row_parts[run_place(lane)] = part_sum;
     set_run(lane, run);
   }
   workgroupBarrier();
   if (member == 0u) {
     var all = vec4<f32>();
     for (var i = lane; i < lane + team; i += run_at(i)) {
-      all += row_parts[i];
+      all += row_parts[run_place(i)];
     }
     row_kept[four] = all;
     row_largest[four] = largest;
@@ -216,6 +217,9 @@ fn main(@builtin(workgroup_id) id: vec3<u32>, @builtin(num_workgroups) groups: v
 //! module: softmax_in_memory
 fn run_of(lane: u32, team: u32) -> u32 {
   return 1u;
+}
+fn run_place(lane: u32) -> u32 {
+  return lane;
 }
 fn set_run(lane: u32, run: u32) {}
 fn run_at(lane: u32) -> u32 {

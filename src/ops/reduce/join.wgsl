@@ -40,15 +40,15 @@ fn join(own: S, lane: Lane, team: u32) {
     }
   }
   if (lane.index % run == 0u) {
-    folded[lane.index] = s;
+    folded[run_place(lane.index)] = s;
     runs[lane.index] = run;
   }
   workgroupBarrier();
 }
 fn joined(first: u32, team: u32) -> S {
-  var s = folded[first];
+  var s = folded[run_place(first)];
   for (var i = first + runs[first]; i < first + team; i += runs[i]) {
-    s = merge(s, folded[i]);
+    s = merge(s, folded[run_place(i)]);
   }
   return s;
 }
@@ -68,4 +68,9 @@ fn run_of(index: u32, team: u32) -> u32 {
     }
   }
   return run;
+}
+// Where what the run of a thread knows lies in workgroup memory: vec4s of runs that follow each other have no bank in
+// common.
+fn run_place(index: u32) -> u32 {
+  return index ^ ((index >> 3u) & 7u);
 }
