@@ -16,7 +16,7 @@ Result<std::string> tune_program(const std::shared_ptr<gpu::Device>& device, con
   planned.tuning = usable_tuning(options.tuning, device->profile()).rows;
   TRY_ASSIGN(const auto tuned, measure_tuning(device, program.graph, constants, planned, options.on_progress));
   const Json json = to_json(tuned, device->profile());
-  const auto kept = !options.output.empty() ? options.output : kept_tuning_path(program.graph);
+  const auto kept = !options.output.empty() ? options.output : kept_tuning_path(program.graph, options);
   if (kept.empty()) return fail(ErrorCode::io, "there is no folder to keep a tuning in: $NIBBLE_CACHE names none");
   TRY(keep_tuning(kept, json));
   if (tuned.ended == gpu::Tuned::Ended::stopped) {

@@ -2,12 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <set>
 
-#include "api/tuning_json.hpp"
-#include "api/tuning_merge.hpp"
+#include "api/kept_tuning.hpp"
 #include "ops/registry.hpp"
 #include "plan/variant.hpp"
 #include "support/expect.hpp"
+#include "support/planning.hpp"
 
 namespace nibble {
 namespace {
@@ -196,3 +197,32 @@ TEST(TuningFiles, the_first_row_that_fits_counts_however_it_is_found) {
 
 }  // namespace
 }  // namespace nibble
+TEST(TuningFiles, a_program_finds_its_tuning_beside_it) {
+  EXPECT_EQ(tuning_beside("a/model.pte"), "a/model.tuning.json");
+  EXPECT_EQ(tuning_beside("a.b/model"), "a.b/model.tuning.json");
+  const Graph empty;
+  Graph other;
+  other.values.emplace_back(Null{});
+  const auto path = kept_tuning_path(empty, {});
+  EXPECT_MENTIONS(path, "tunings");
+  EXPECT_NE(path, kept_tuning_path(other, {}));
+}
+
+TEST(TuningFiles, with_options_that_change_kernels_it_is_another_one) {
+  const Graph graph;
+  const auto path = [&](const Options& options) { return kept_tuning_path(graph, options); };
+  const std::set<std::string> paths{path({}),
+                                    path({.max_shard_bytes = 64}),
+                                    path({.max_shard_bytes = 128}),
+                                    path({.f16_cache = true}),
+                                    path({.without_passes = {"a", "b"}}),
+                                    path({.without_passes = {"ab"}}),
+                                    path({.variants = {{"product", "tile"}}}),
+                                    path({.unchecked = true}),
+                                    path({.f16_products = true})};
+  EXPECT_EQ(paths.size(), 9U);
+  EXPECT_EQ(path({.method = "forward", .tuning = {{"product", "tile"}}, .tune = true, .tune_ms = 9, .staged = true}),
+            path({}));
+  EXPECT_EQ(path({.f16_products = true, .max_nodes = 9, .max_batch_work = 9}), path({.f16_products = true}));
+}
+

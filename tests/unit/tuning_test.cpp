@@ -365,13 +365,5 @@ TEST(Tuning, broken_documents_are_told) {
                          "the tuning has no list of tunings to add one to"));
 }
 
-TEST(Tuning, a_program_finds_its_tuning_beside_it) {
-  EXPECT_EQ(tuning_beside("a/model.pte"), "a/model.tuning.json");
-  EXPECT_EQ(tuning_beside("a.b/model"), "a.b/model.tuning.json");
-  const auto path = kept_tuning_path(Linears(1).b.graph);
-  EXPECT_MENTIONS(path, "tunings");
-  EXPECT_NE(path, kept_tuning_path(Linears(2).b.graph));
-}
-
 }  // namespace
 }  // namespace nibble
