@@ -79,11 +79,11 @@ Kept read_kept(const std::string& path, const DeviceProfile& profile, std::vecto
     return {};
   }
   auto rows = tuning_from_json(*text);
-  auto known = rows ? Preferences::make({.tuning = *rows}, all_choices(ops::registry()))
-                    : Result<Preferences>(std::unexpected(rows.error()));
-  auto usable = rows ? usable_tuning(std::move(*rows), profile) : UsableTuning{};
-  // Names that this version does not have are those of another version.
-  if (usable.word.empty() && !known) usable = {{}, known.error().message};
+  auto usable = rows ? usable_tuning(std::move(*rows), profile) : UsableTuning{{}, rows.error().message};
+  // Rows for other devices may have what this version does not know, and as many of it as they want.
+  if (const auto known = Preferences::make({.tuning = usable.rows}, all_choices(ops::registry())); !known) {
+    usable = {{}, known.error().message};
+  }
   if (!usable.word.empty()) notes.push_back(fmt::format("{}: {}", path, usable.word));
   return {std::move(usable.rows), was_stopped(*text, tuned_on(profile))};
 }

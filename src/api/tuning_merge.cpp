@@ -100,10 +100,12 @@ Status add_tuning(Json& list, const Json& tuning) {
   for (auto& one : tunings) {
     TRY_ASSIGN(const auto other, tuned_on(one));
     if (other != on) continue;
-    TRY_ASSIGN(one, join(one, tuning));
+    auto joined = join(one, tuning);
+    if (!joined && is_of_this_version(on)) return std::unexpected(joined.error());
+    one = joined.value_or(tuning);  // what another version wrote may be nothing that can be joined
     return {};
   }
-  TRY(rows_of(tuning));
+  if (is_of_this_version(on)) TRY(rows_of(tuning));
   tunings.push_back(tuning);
   return {};
 }

@@ -136,6 +136,19 @@ TEST_F(TunedLoadTest, one_of_another_device_is_ignored_with_a_word) {
   EXPECT_TRUE(load().empty());
 }
 
+TEST_F(TunedLoadTest, what_a_file_has_for_others_does_not_hurt_what_it_has_for_this_device) {
+  const auto here = tuned_on(Internals::of(device)->gpu->profile());
+  TunedRow row;
+  row.row = {"embedding_q4gsw", "any"};
+  auto text = *merge_tuning({}, to_json(std::span(&row, 1), here));
+  std::vector<TunedRow> many(Preferences::kMostRows, row);
+  many[0].row.choice = "none";
+  text = *merge_tuning(text, to_json(many, {"another device", here.driver, here.engine, here.nibble}));
+  std::ofstream(folder / "model.tuning.json") << text;
+  EXPECT_TRUE(load({.tune = true, .tune_ms = kLongest}).empty());
+  EXPECT_TRUE(folder.kept().empty()) << "there was nothing to measure";
+}
+
 TEST_F(TunedLoadTest, a_broken_file_that_nobody_named_is_ignored_with_a_word) {
   for (const std::string_view text : {"{", "", R"({"choices": [{"choice": "none", "variant": "b"}]})"}) {
     std::ofstream(folder / "model.tuning.json") << text;
