@@ -139,7 +139,9 @@ Result<std::vector<TuningRow>> tuning_of_load(const std::shared_ptr<gpu::Device>
   }
   if (wish != Wish::measured) return std::vector<TuningRow>{};
 
-  TRY_ASSIGN(auto tuned, measure_tuning(device, graph, source, options, options.on_tuning));
+  Options planned = options;
+  planned.tuning.clear();  // nothing of it is for this device
+  TRY_ASSIGN(auto tuned, measure_tuning(device, graph, source, planned, options.on_tuning));
   notes.insert(notes.end(), tuned.refused.begin(), tuned.refused.end());
   // A program runs as well where nothing can be kept.
   const bool is_worth_it = !kept.empty() && (!tuned.rows.empty() || tuned.ended == gpu::Tuned::Ended::complete);

@@ -13,9 +13,10 @@ Result<std::string> tune_program(const std::shared_ptr<gpu::Device>& device, con
   TRY_ASSIGN(const auto program, read_program(file, options.method));
   FileConstants constants(file, program.graph.constants);
   Options planned = options;
-  planned.tuning = usable_tuning(options.tuning, device->profile()).rows;
+  auto given = usable_tuning(options.tuning, device->profile());
+  planned.tuning = std::move(given.rows);
   TRY_ASSIGN(const auto tuned, measure_tuning(device, program.graph, constants, planned, options.on_progress));
-  const Json json = to_json(tuned, device->profile());
+  Json json = to_json(tuned, device->profile());
   const auto kept = !options.output.empty() ? options.output : kept_tuning_path(program.graph, options);
   if (kept.empty()) return fail(ErrorCode::io, "there is no folder to keep a tuning in: $NIBBLE_CACHE names none");
   TRY(keep_tuning(kept, json));
@@ -25,6 +26,8 @@ Result<std::string> tune_program(const std::shared_ptr<gpu::Device>& device, con
   }
   return merge_tuning({}, json);
 }
+  // It is said to who asked, and not kept: it is not about what was measured.
+  if (!given.word.empty()) json["refused"].push_back(given.word);
 
 }  // namespace
 

@@ -9,6 +9,7 @@
 #include "api/kept_tuning.hpp"
 #include "gpu_fixture.hpp"
 #include "stop_checks.hpp"
+#include "support/planning.hpp"
 #include "support/pte_builder.hpp"
 
 namespace nibble::test {
@@ -134,6 +135,21 @@ TEST_F(TunedLoadTest, one_of_another_device_is_ignored_with_a_word) {
   }
   setenv("NIBBLE_TUNE", "0", 1);
   EXPECT_TRUE(load().empty());
+}
+
+TEST_F(TunedLoadTest, one_of_another_device_does_not_stand_in_the_way_of_measuring) {
+  auto profile = Internals::of(device)->gpu->profile();
+  profile.name = "another device";
+  const Options options{
+      .tuning = {{.choice = "none", .variant = "b", .on = tuned_on(profile)}}, .tune = true, .tune_ms = kLongest};
+  const auto notes = load(options);
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_MENTIONS(notes[0], "the tuning is ignored: it is for another device");
+  ASSERT_EQ(folder.kept().size(), 1U);
+  const auto text = nibble::tune(device, path, {options, folder / "out.json", {}});
+  ASSERT_TRUE(succeeds(text));
+  EXPECT_MENTIONS(*text, "the tuning is ignored: it is for another device");
+  EXPECT_EQ(read(folder / "out.json").find("is ignored"), std::string::npos);
 }
 
 TEST_F(TunedLoadTest, what_a_file_has_for_others_does_not_hurt_what_it_has_for_this_device) {
