@@ -145,7 +145,7 @@ Result<std::vector<TuningRow>> tuning_of_load(const std::shared_ptr<gpu::Device>
   notes.insert(notes.end(), tuned.refused.begin(), tuned.refused.end());
   // A program runs as well where nothing can be kept.
   const bool is_worth_it = !kept.empty() && (!tuned.rows.empty() || tuned.ended == gpu::Tuned::Ended::complete);
-  if (auto status = is_worth_it ? keep_tuning(kept, to_json(tuned, profile)) : Status{}; !status) {
+  if (auto status = is_worth_it ? keep_tuning(kept, to_json(tuned, profile), IfDamaged::replace) : Status{}; !status) {
     notes.push_back(status.error().message);
   }
   TRY(gpu::check_stop_of_load());
