@@ -182,7 +182,8 @@ void add_cases(const Stepper& stepper, std::size_t first, std::size_t call, AllA
     alike.call = call;
     alike.begin = to.size();
     for (const auto& [choice, selected, facts, dispatch] : choices_of(stepper, n)) {
-      const TuningPoint point{choice, facts.traits, facts.rows.now, facts.width.now, facts.depth.now};
+      TuningPoint point{choice, facts.traits, facts.rows.now, facts.width.now};
+      if (choice->by_depth) point.depth = facts.depth.now;
       // Some nodes do the same in calls of all sizes, such as those of the last token.
       if (is_known(to, first, call, n, point) || std::ranges::find(alike.points, point) != alike.points.end()) continue;
       alike.points.push_back(point);

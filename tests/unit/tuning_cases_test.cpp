@@ -26,7 +26,7 @@ constexpr Variant kFewMany[] = {
     Variant("many", {}, {}, {}, nullptr, "many keys"),
 };
 constexpr Choice kByRows{"by_rows", kFewMany};
-constexpr Choice kByDepth{"by_depth", kFewMany};
+constexpr Choice kByDepth{.name = "by_depth", .variants = kFewMany, .by_depth = true};
 
 Status copied(Lowering& op, const Tensor& from, Out& out, std::uint64_t work) {
   const auto quads = static_cast<std::uint32_t>((out.shape.numel() + 3) / 4);
@@ -87,9 +87,9 @@ std::set<std::pair<std::uint64_t, std::uint64_t>> points(const Choice& choice, s
   EXPECT_TRUE(cases.is_complete);
   for (const auto& one : cases.cases) {
     if (one.point.choice != &choice) continue;
-    EXPECT_TRUE(found.emplace(one.point.rows, one.point.depth).second) << "each point once";
+    EXPECT_TRUE(found.emplace(one.point.rows, one.point.depth.value_or(1)).second) << "each point once";
     EXPECT_EQ(static_cast<std::uint64_t>(cases.calls[one.call].integer) + one.point.rows,
-              one.point.depth == 1 ? 128 + one.point.rows : one.point.depth);
+              one.point.depth.value_or(128 + one.point.rows));
   }
   return found;
 }

@@ -261,6 +261,19 @@ TEST(Tuning, nodes_at_one_point_count_together) {
 }
 
 TEST(Tuning, a_row_with_traits_is_for_just_these) {
+TEST(Tuning, a_depth_of_one_is_a_depth_and_none_is_all) {
+  TuningTimes times;
+  for (const std::optional<std::uint64_t> depth : {std::optional<std::uint64_t>(1), {}}) {
+    const TuningCase one{.point = {&product_choice(), 5, 4, 64, depth}, .variants = {}};
+    times.add(one, "op", {{variant("flat"), {9, 9}}});
+  }
+  const auto rows = times.rows();
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].row.min_depth, 1U);
+  EXPECT_EQ(rows[0].row.max_depth, 1U);
+  EXPECT_EQ(rows[1].row, product_row("flat", 4, 4));
+}
+
   const Linears linears(1, 8);
   const auto chosen = [&](std::optional<std::uint32_t> traits) {
     TuningRow row{"product", "flat"};
