@@ -88,7 +88,7 @@ void fill_input(const InputDesc& input, std::uint64_t rows, std::int32_t integer
 
 float tolerance_of(const Choice& choice, DType stored, const DeviceProfile& profile) {
   constexpr float kHalf = 0x1p-9F;
-  const bool has_halves = stored == DType::f16 || profile.f16_products;
+  const bool has_halves = stored == DType::f16 || (choice.in_halves && profile.f16_products);
   return has_halves && choice.tolerance > 0 ? std::max(choice.tolerance, kHalf) : choice.tolerance;
 }
 

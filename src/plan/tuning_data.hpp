@@ -17,7 +17,7 @@ void fill_input(const InputDesc& input, std::uint64_t rows, std::int32_t integer
 bool agree(DType dtype, std::span<const std::byte> a, std::span<const std::byte> b, float tolerance);
 
 /// That of a choice, for an output that the device keeps in this type: a float16 is rounded to an eleventh bit, and so
-/// are products in half precision.
+/// is what a choice adds up in halves.
 float tolerance_of(const Choice& choice, DType stored, const DeviceProfile& profile);
 
 }  // namespace nibble

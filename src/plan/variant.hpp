@@ -91,6 +91,7 @@ struct Choice {
   /// result. The default is what sums in another order differ by; variants that only move elements give the same.
   float tolerance = 1e-4F;
   bool by_depth = false;   ///< its facts have a depth
+  bool in_halves = false;  ///< with the option f16_products, some of its variants add up halves
 };
 
 /// Whether a variant's results are right in this call.

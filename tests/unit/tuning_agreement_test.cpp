@@ -40,7 +40,9 @@ TEST(TuningAgreement, float16_may_differ_by_its_last_bits_but_what_is_moved_not_
   EXPECT_EQ(tolerance_of({"sums", {}}, DType::f16, {}), 0x1p-9F);
   DeviceProfile halves;
   halves.f16_products = true;
-  EXPECT_EQ(tolerance_of({"sums", {}}, DType::f32, halves), 0x1p-9F);
+  EXPECT_EQ(tolerance_of({.name = "products", .variants = {}, .in_halves = true}, DType::f32, halves), 0x1p-9F);
+  EXPECT_EQ(tolerance_of({.name = "products", .variants = {}, .in_halves = true}, DType::f32, {}), 1e-4F);
+  EXPECT_EQ(tolerance_of({"sums", {}}, DType::f32, halves), 1e-4F);
   EXPECT_EQ(tolerance_of({"moved", {}, 0}, DType::f16, {}), 0);
 }
 
