@@ -63,8 +63,29 @@ Status doubled(Lowering& op, const Tensor& self, Out& out) {
                       .threads = quads});
 }
 
-constexpr Op kOps[] = {op<doubled>("test.doubled", "self -> out")};
-const Family kFamily{"test", kOps, {&kDoubling}};
+// The same with one that does not compile.
+constexpr Shader kBroken{.name = "test_broken", .body = R"(
+@compute @workgroup_size(WG)
+fn main() { store4_result(0u, nobody_knows_this); }
+)"};
+constexpr Variant kPartlyBroken[] = {
+    Variant("short", {}, {}, {}, &kShort, "it is right"),
+    Variant("broken", {}, {}, {}, &kBroken, "no engine takes it"),
+};
+constexpr Choice kFragile{"fragile", kPartlyBroken};
+
+Status fragile(Lowering& op, const Tensor& self, Out& out) {
+  TRY(op.set_shape(out, self.shape));
+  const auto& variant = op.choose(kFragile, {.rows = op.count(out)});
+  const auto quads = static_cast<std::uint32_t>((self.numel() + 3) / 4);
+  return op.dispatch({.shader = *variant.shader,
+                      .bind = {op.read("source", self), op.write("result", out)},
+                      .params = quads,
+                      .threads = quads});
+}
+
+constexpr Op kOps[] = {op<doubled>("test.doubled", "self -> out"), op<fragile>("test.fragile", "self -> out")};
+const Family kFamily{"test", kOps, {&kDoubling, &kFragile}};
 
 struct NoConstants final : ConstantSource {
   Status read(std::uint32_t, std::uint64_t, std::span<std::byte>) override {
@@ -153,6 +174,22 @@ TEST_F(TunerTest, stops_when_asked_and_keeps_what_it_has) {
   EXPECT_EQ(tuned->ended, gpu::Tuned::Ended::stopped);
   EXPECT_EQ(tuned->measured, 3U);
   EXPECT_FALSE(tuned->rows.empty());
+}
+
+TEST_F(TunerTest, a_variant_that_does_not_compile_is_refused_and_no_other) {
+  GraphBuilder b;
+  const auto out = b.tensor(DType::f32, {64});
+  b.op("test.fragile", {b.input(b.tensor(DType::f32, {64})), out});
+  b.output(out);
+  const auto plan = Plan::make(b.graph, gpu()->profile(), {}, {&kFamily, 1});
+  ASSERT_TRUE(succeeds(plan));
+  const auto tuned = tune(*plan);
+  ASSERT_TRUE(succeeds(tuned));
+  EXPECT_EQ(tuned->measured, tuned->cases);
+  EXPECT_FALSE(tuned->rows.empty());
+  ASSERT_EQ(tuned->refused.size(), 1U);
+  EXPECT_TRUE(tuned->refused[0].starts_with("test.fragile: fragile=broken: compiling the kernel test_broken"))
+      << tuned->refused[0];
 }
 
 TEST_F(TunerTest, what_the_gpu_has_no_memory_for_is_refused_with_a_word) {
