@@ -176,6 +176,34 @@ TEST_F(TunerTest, stops_when_asked_and_keeps_what_it_has) {
   EXPECT_FALSE(tuned->rows.empty());
 }
 
+// What is measured is one submission, which asks nobody: somebody must ask between them.
+TEST_F(TunerTest, stops_in_the_midst_of_a_case_when_asked) {
+  static int answers;
+  static int asked;
+  const auto tune_until = [&](int answer) {
+    GraphBuilder b;
+    const auto out = b.tensor(DType::f32, {1});
+    b.op("test.doubled", {b.input(b.tensor(DType::f32, {1})), out});
+    b.output(out);
+    const auto plan = Plan::make(b.graph, gpu()->profile(), {}, {&kFamily, 1});
+    EXPECT_TRUE(succeeds(plan));
+    answers = answer;
+    asked = 0;
+    set_stop_check([] { return ++asked > answers; });
+    auto tuned = tune(*plan);
+    set_stop_check(nullptr);
+    EXPECT_TRUE(succeeds(tuned));
+    return tuned.value_or(gpu::Tuned{});
+  };
+  int answer = 0;
+  auto tuned = tune_until(answer);
+  for (; tuned.measured == 0 && answer < 1000; tuned = tune_until(++answer)) {
+    EXPECT_EQ(tuned.ended, gpu::Tuned::Ended::stopped) << answer;
+  }
+  EXPECT_EQ(tuned.ended, gpu::Tuned::Ended::complete);
+  EXPECT_GT(answer, 15) << "most of them are between the samples";
+}
+
 TEST_F(TunerTest, a_variant_that_does_not_compile_is_refused_and_no_other) {
   GraphBuilder b;
   const auto out = b.tensor(DType::f32, {64});
