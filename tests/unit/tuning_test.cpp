@@ -138,6 +138,24 @@ TEST(Tuning, a_node_alone_has_all_variants_and_needs_nothing_else) {
   EXPECT_EQ(stepper.choices(0).front().variant, variant("words_tile"));
 }
 
+TEST(Tuning, what_a_node_changes_in_place_comes_out_of_it) {
+  for (const bool is_state : {true, false}) {
+    GraphBuilder b;
+    const auto value = b.input(b.tensor(DType::f32, {1, 4, 2, 8}));
+    const auto cache = is_state ? b.constant(DType::f32, {1, 16, 2, 8}) : b.input(b.tensor(DType::f32, {1, 16, 2, 8}));
+    const auto start = b.input(b.symint());
+    const auto shown = b.tensor(DType::f32, {1, 16, 2, 8});
+    b.op("update_cache.default", {value, cache, start, shown});
+    b.output(shown);
+    const auto plan = Plan::make(b.graph, {}, {}, ops::registry());
+    ASSERT_TRUE(succeeds(plan));
+    const auto alone = node_alone(**plan, 0);
+    EXPECT_EQ(std::ranges::count(alone.inputs, cache), is_state ? 0 : 1) << "a state is set back by itself";
+    EXPECT_EQ(std::ranges::count(alone.outputs, cache), 1);
+    EXPECT_TRUE(succeeds(plan_alone(**plan, 0, {}, ops::registry())));
+  }
+}
+
 TEST(Tuning, a_plan_that_nobody_tunes_has_no_more_kernels_than_calls_need) {
   const Linears linears(1, 1);
   const auto plan = linears.plan();
@@ -243,6 +261,19 @@ TEST(Tuning, between_two_positions_and_two_sizes_a_variant_that_wins_at_all_is_c
   EXPECT_FALSE(says(1, 2002));
 }
 
+TEST(Tuning, a_depth_of_one_is_a_depth_and_none_is_all) {
+  TuningTimes times;
+  for (const std::optional<std::uint64_t> depth : {std::optional<std::uint64_t>(1), {}}) {
+    const TuningCase one{.point = {&product_choice(), 5, 4, 64, depth}, .variants = {}};
+    times.add(one, "op", {{variant("flat"), {9, 9}}});
+  }
+  const auto rows = times.rows();
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].row.min_depth, 1U);
+  EXPECT_EQ(rows[0].row.max_depth, 1U);
+  EXPECT_EQ(rows[1].row, product_row("flat", 4, 4));
+}
+
 TEST(Tuning, nodes_at_one_point_count_together) {
   const auto tile = variant("tile");
   const auto flat = variant("flat");
@@ -261,19 +292,6 @@ TEST(Tuning, nodes_at_one_point_count_together) {
 }
 
 TEST(Tuning, a_row_with_traits_is_for_just_these) {
-TEST(Tuning, a_depth_of_one_is_a_depth_and_none_is_all) {
-  TuningTimes times;
-  for (const std::optional<std::uint64_t> depth : {std::optional<std::uint64_t>(1), {}}) {
-    const TuningCase one{.point = {&product_choice(), 5, 4, 64, depth}, .variants = {}};
-    times.add(one, "op", {{variant("flat"), {9, 9}}});
-  }
-  const auto rows = times.rows();
-  ASSERT_EQ(rows.size(), 2U);
-  EXPECT_EQ(rows[0].row.min_depth, 1U);
-  EXPECT_EQ(rows[0].row.max_depth, 1U);
-  EXPECT_EQ(rows[1].row, product_row("flat", 4, 4));
-}
-
   const Linears linears(1, 8);
   const auto chosen = [&](std::optional<std::uint32_t> traits) {
     TuningRow row{"product", "flat"};
