@@ -82,6 +82,7 @@ class Option:
     value: str = ""
     zero: int | None = None  # what a limit of 0 stands for, since C can have no other default
     native: bool = False  # the web has none
+    kernels: bool = True  # False: whatever it is, the plan of a graph has the same kernels to choose from
 
     @property
     def kind(self) -> Kind:
@@ -165,13 +166,14 @@ def cpp_fields(options: list[Option]) -> str:
     lines += ['#include "graph/status.hpp"', '#include "nibble/options.hpp"', "", "namespace nibble {", ""]
     lines += ["/// An option as people see it.", "struct OptionText {", "  std::string_view name;"]
     lines += ["  std::string_view flag;   ///< on the command line", "  std::string_view value;  ///< what follows it"]
-    lines += ["  std::string_view text;", "  std::string_view must_be;", "};", ""]
+    lines += ["  std::string_view text;", "  std::string_view must_be;"]
+    lines += ["  bool kernels;  ///< whether the kernels of a plan depend on it", "};", ""]
     lines += ["/// Calls the visitor's function for the type of each option, with its text and its field."]
     lines += ["template <class Visitor, class Options>"]
     lines += ["void visit_options(Visitor&& visitor, Options& options) {"]
     for option in options:
         about = (option.name, option.flag, option.value, option.plain_text, option.must_be)
-        words = ", ".join(quoted(word) for word in about)
+        words = ", ".join([*map(quoted, about), json.dumps(option.kernels)])
         lines.append(f"  visitor.{option.type}(OptionText{{{words}}}, options.{option.name});")
     lines += ["}", "", "/// Options from a record with the same fields, each converted by `take(from, to)`."]
     lines += ["template <class Record, class Take>", "Result<Options> take_options(const Record& from, Take take) {"]

@@ -7,6 +7,7 @@
 #include "api/fingerprint.hpp"
 #include "gpu/stop.hpp"
 #include "ops/registry.hpp"
+#include "option_fields.hpp"
 #include "program/file.hpp"
 
 namespace nibble {
@@ -42,6 +43,27 @@ Result<Wish> wish_of(const Options& options) {
   return said == "0" ? Wish::nothing : Wish::what_is_kept;
 }
 
+/// The options that kernels depend on and that are not at their defaults, one a line.
+struct KernelOptions {
+  std::string lines = {};
+
+  void text(const OptionText& about, const std::string& value) { add(about, value); }
+  void u64(const OptionText& about, std::uint64_t value) { add(about, value != 0 ? std::to_string(value) : ""); }
+  void flag(const OptionText& about, bool value) { add(about, value ? "true" : ""); }
+  void names(const OptionText& about, const std::vector<std::string>& values) {
+    for (const auto& value : values) add(about, value);
+  }
+  void variants(const OptionText& about, const std::vector<ForcedVariant>& values) {
+    for (const auto& value : values) add(about, value.choice + '=' + value.variant);
+  }
+  void tuning(const OptionText&, const std::vector<TuningRow>&) {}
+
+ private:
+  void add(const OptionText& about, std::string_view value) {
+    if (about.kernels && !value.empty()) lines += fmt::format("{}={}\n", about.name, value);
+  }
+};
+
 /// What a kept file says for a device. Nobody asked for it, so what is wrong with it is only said.
 struct Kept {
   std::vector<TuningRow> rows = {};
@@ -57,11 +79,11 @@ Kept read_kept(const std::string& path, const DeviceProfile& profile, std::vecto
     return {};
   }
   auto rows = tuning_from_json(*text);
-  auto known = rows ? Preferences::make({.tuning = *rows}, all_choices(ops::registry()))
-                    : Result<Preferences>(std::unexpected(rows.error()));
-  auto usable = rows ? usable_tuning(std::move(*rows), profile) : UsableTuning{};
-  // Names that this version does not have are those of another version.
-  if (usable.word.empty() && !known) usable = {{}, known.error().message};
+  auto usable = rows ? usable_tuning(std::move(*rows), profile) : UsableTuning{{}, rows.error().message};
+  // Rows for other devices may have what this version does not know, and as many of it as they want.
+  if (const auto known = Preferences::make({.tuning = usable.rows}, all_choices(ops::registry())); !known) {
+    usable = {{}, known.error().message};
+  }
   if (!usable.word.empty()) notes.push_back(fmt::format("{}: {}", path, usable.word));
   return {std::move(usable.rows), was_stopped(*text, tuned_on(profile))};
 }
@@ -73,9 +95,15 @@ std::string tuning_beside(const std::string& program) {
   return fmt::format("{}.tuning.json", stem.ends_with(".pte") ? stem.substr(0, stem.size() - 4) : stem);
 }
 
-std::string kept_tuning_path(const Graph& graph) {
+std::string kept_tuning_path(const Graph& graph, const Options& options) {
   const auto folder = cache_folder();
-  return folder.empty() ? "" : (folder / "tunings" / fmt::format("{:016x}.json", structure_of(graph))).string();
+  if (folder.empty()) return "";
+  KernelOptions others;
+  visit_options(others, options);
+  PlaceHash hash;
+  hash.add(0, std::as_bytes(std::span(others.lines)));
+  const auto suffix = others.lines.empty() ? "" : fmt::format("-{:016x}", hash.sum());
+  return (folder / "tunings" / fmt::format("{:016x}{}.json", structure_of(graph), suffix)).string();
 }
 
 Json to_json(const gpu::Tuned& tuned, const DeviceProfile& profile) {
@@ -104,18 +132,20 @@ Result<std::vector<TuningRow>> tuning_of_load(const std::shared_ptr<gpu::Device>
   auto given = usable_tuning(options.tuning, profile);
   if (!given.word.empty()) notes.push_back(given.word);
   if (!given.rows.empty() || wish == Wish::nothing) return std::move(given.rows);
-  const auto kept = kept_tuning_path(graph);
+  const auto kept = kept_tuning_path(graph, options);
   for (const auto& path : {program.empty() ? program : tuning_beside(program), kept}) {
     auto [rows, is_stopped] = read_kept(path, profile, notes);
     if (!rows.empty() && (!is_stopped || wish != Wish::measured)) return std::move(rows);
   }
   if (wish != Wish::measured) return std::vector<TuningRow>{};
 
-  TRY_ASSIGN(auto tuned, measure_tuning(device, graph, source, options, options.on_tuning));
+  Options planned = options;
+  planned.tuning.clear();  // nothing of it is for this device
+  TRY_ASSIGN(auto tuned, measure_tuning(device, graph, source, planned, options.on_tuning));
   notes.insert(notes.end(), tuned.refused.begin(), tuned.refused.end());
   // A program runs as well where nothing can be kept.
   const bool is_worth_it = !kept.empty() && (!tuned.rows.empty() || tuned.ended == gpu::Tuned::Ended::complete);
-  if (auto status = is_worth_it ? keep_tuning(kept, to_json(tuned, profile)) : Status{}; !status) {
+  if (auto status = is_worth_it ? keep_tuning(kept, to_json(tuned, profile), IfDamaged::replace) : Status{}; !status) {
     notes.push_back(status.error().message);
   }
   TRY(gpu::check_stop_of_load());

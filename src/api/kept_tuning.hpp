@@ -14,8 +14,8 @@ namespace nibble {
 /// The tuning that belongs to a program's file: model.tuning.json beside model.pte.
 std::string tuning_beside(const std::string& program);
 /// Where the tuning of a program is kept for this user: in $NIBBLE_CACHE, or in the user's cache folder for Nibble.
-/// Empty if there is no such folder.
-std::string kept_tuning_path(const Graph& graph);
+/// With options that change its kernels, elsewhere than without. Empty if there is no such folder.
+std::string kept_tuning_path(const Graph& graph, const Options& options);
 
 /// One of "tunings", with what there is to say about it.
 Json to_json(const gpu::Tuned& tuned, const DeviceProfile& profile);

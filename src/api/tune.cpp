@@ -11,18 +11,23 @@ Result<std::string> tune_program(const std::shared_ptr<gpu::Device>& device, con
   TRY(gpu::check_process());
   TRY_ASSIGN(const File file, File::open(path));
   TRY_ASSIGN(const auto program, read_program(file, options.method));
+  const auto kept = !options.output.empty() ? options.output : kept_tuning_path(program.graph, options);
+  const auto if_damaged = !options.output.empty() ? IfDamaged::fail : IfDamaged::replace;
+  if (kept.empty()) return fail(ErrorCode::io, "there is no folder to keep a tuning in: $NIBBLE_CACHE names none");
+  TRY(check_keeping(kept, if_damaged));
   FileConstants constants(file, program.graph.constants);
   Options planned = options;
-  planned.tuning = usable_tuning(options.tuning, device->profile()).rows;
+  auto given = usable_tuning(options.tuning, device->profile());
+  planned.tuning = std::move(given.rows);
   TRY_ASSIGN(const auto tuned, measure_tuning(device, program.graph, constants, planned, options.on_progress));
-  const Json json = to_json(tuned, device->profile());
-  const auto kept = !options.output.empty() ? options.output : kept_tuning_path(program.graph);
-  if (kept.empty()) return fail(ErrorCode::io, "there is no folder to keep a tuning in: $NIBBLE_CACHE names none");
-  TRY(keep_tuning(kept, json));
+  Json json = to_json(tuned, device->profile());
+  TRY(keep_tuning(kept, json, if_damaged));
   if (tuned.ended == gpu::Tuned::Ended::stopped) {
     return fail(ErrorCode::cancelled, "tuning was stopped when {} of {} cases were measured; they are in '{}'",
                 tuned.measured, tuned.cases, kept);
   }
+  // It is said to who asked, and not kept: it is not about what was measured.
+  if (!given.word.empty()) json["refused"].push_back(given.word);
   return merge_tuning({}, json);
 }
 

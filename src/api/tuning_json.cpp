@@ -114,11 +114,17 @@ Result<std::vector<TuningRow>> tuning_from_json(std::string_view text) {
     return rows;
   }
   for (const auto& tuning : *tunings) {
-    TRY_ASSIGN(const auto on, tuned_on(tuning));
-    TRY(read_choices(tuning, on, rows));
+    TRY_ASSIGN(auto on, tuned_on(tuning));
+    if (is_of_this_version(on)) {
+      TRY(read_choices(tuning, on, rows));
+    } else {
+      rows.push_back({.on = std::move(on)});  // whatever its choices are, they are not for this one
+    }
   }
   return rows;
 }
+
+bool is_of_this_version(const TunedOn& on) { return on.nibble.empty() || on.nibble == version(); }
 
 TunedOn tuned_on(const DeviceProfile& profile) {
   return {profile.name, profile.driver, profile.engine, std::string(version())};

@@ -18,8 +18,10 @@ namespace nibble {
 constexpr std::size_t kMostTuningBytes = std::size_t{4} << 20;
 constexpr std::size_t kMostTuningRows = 16384;
 
-/// Reads each choice with read_choice(). Other fields next to "choices" are ignored.
+/// Reads each choice with read_choice(). Other fields next to "choices" are ignored. A tuning of another version is not
+/// read, since that may have other fields: it gives one row that only says for what it is.
 Result<std::vector<TuningRow>> tuning_from_json(std::string_view text);
+bool is_of_this_version(const TunedOn& on);
 
 /// What a device is, for a tuning.
 TunedOn tuned_on(const DeviceProfile& profile);

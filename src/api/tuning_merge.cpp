@@ -100,10 +100,12 @@ Status add_tuning(Json& list, const Json& tuning) {
   for (auto& one : tunings) {
     TRY_ASSIGN(const auto other, tuned_on(one));
     if (other != on) continue;
-    TRY_ASSIGN(one, join(one, tuning));
+    auto joined = join(one, tuning);
+    if (!joined && is_of_this_version(on)) return std::unexpected(joined.error());
+    one = joined.value_or(tuning);  // what another version wrote may be nothing that can be joined
     return {};
   }
-  TRY(rows_of(tuning));
+  if (is_of_this_version(on)) TRY(rows_of(tuning));
   tunings.push_back(tuning);
   return {};
 }
@@ -124,20 +126,30 @@ Result<Json::Array> tunings_in(std::string_view text) {
   return fail(ErrorCode::invalid_argument, "the tuning has no list of tunings to add one to");
 }
 
-/// Writes a document in place of what a file has, if that is a document too; `change` makes it of what there was.
-template <class Change>
-Status rewrite(const std::string& path, const Change& change) {
+/// An error says in which file it is.
+Result<std::string> in_file(const std::string& path, Result<std::string> text) {
+  if (text) return text;
+  return fail(text.error().code, "{}: {}", path, text.error().message);
+}
+
+/// Empty if there is no such file.
+Result<std::string> text_of(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) return "";
+  return read_text(path, kMostTuningBytes);
+}
+
+Result<NewFile> new_file(const std::string& path) {
   std::error_code error;
   if (const auto folder = std::filesystem::path(path).parent_path(); !folder.empty())
     std::filesystem::create_directories(folder, error);
-  std::string before;
-  if (std::filesystem::exists(path, error)) {
-    TRY_ASSIGN(before, read_text(path, kMostTuningBytes));
-  }
-  const Result<std::string> text = change(std::move(before));
-  if (!text) return fail(text.error().code, "{}: {}", path, text.error().message);
-  TRY_ASSIGN(auto file, NewFile::create(path));
-  TRY(file.write(std::as_bytes(std::span(*text))));
+  return NewFile::create(path);
+}
+
+/// Writes a document, in place of what a file has.
+Status write(const std::string& path, const std::string& text) {
+  TRY_ASSIGN(auto file, new_file(path));
+  TRY(file.write(std::as_bytes(std::span(text))));
   return file.finish();
 }
 
@@ -169,22 +181,34 @@ Result<std::string> merge_tunings(std::span<const std::string> texts) {
   return document_of(std::move(merged));
 }
 
-Status keep_tuning(const std::string& path, const Json& tuning) {
-  return rewrite(path, [&](const std::string& before) { return merge_tuning(before, tuning); });
+Status check_keeping(const std::string& path, IfDamaged if_damaged) {
+  if (if_damaged == IfDamaged::fail) {
+    TRY_ASSIGN(const auto before, text_of(path));
+    if (!before.empty()) TRY(in_file(path, merge_tunings({&before, 1})));
+  }
+  TRY(new_file(path));
+  return {};
+}
+
+Status keep_tuning(const std::string& path, const Json& tuning, IfDamaged if_damaged) {
+  auto text = text_of(path);
+  if (text) text = in_file(path, merge_tuning(*text, tuning));
+  if (!text && if_damaged == IfDamaged::replace) text = merge_tuning({}, tuning);
+  TRY(text);
+  return write(path, *text);
 }
 
 Status merge_files(const std::string& path, std::span<const std::string> others) {
   std::vector<std::string> texts;
   for (const auto& other : others) {
     TRY_ASSIGN(auto text, read_text(other, kMostTuningBytes));
-    if (auto read = merge_tunings({&text, 1}); !read)
-      return fail(read.error().code, "{}: {}", other, read.error().message);
+    TRY(in_file(other, merge_tunings({&text, 1})));
     texts.push_back(std::move(text));
   }
-  return rewrite(path, [&](std::string before) {
-    if (!before.empty()) texts.insert(texts.begin(), std::move(before));
-    return merge_tunings(texts);
-  });
+  TRY_ASSIGN(auto before, text_of(path));
+  if (!before.empty()) texts.insert(texts.begin(), std::move(before));
+  TRY_ASSIGN(const auto merged, in_file(path, merge_tunings(texts)));
+  return write(path, merged);
 }
 
 bool was_stopped(std::string_view text, const TunedOn& on) {

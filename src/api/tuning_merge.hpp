@@ -18,8 +18,13 @@ Result<std::string> merge_tuning(std::string_view text, Json tuning);
 /// One document of several, in which later ones count more. Tunings of other devices and versions lie side by side.
 Result<std::string> merge_tunings(std::span<const std::string> texts);
 
+/// What becomes of a file to which no tuning can be added. One that is our own may be replaced.
+enum class IfDamaged : std::uint8_t { fail, replace };
+
 /// Adds a tuning to a file, which is made if there is none.
-Status keep_tuning(const std::string& path, const Json& tuning);
+Status keep_tuning(const std::string& path, const Json& tuning, IfDamaged if_damaged);
+/// Whether that is going to succeed, as far as can be told before there is a tuning.
+Status check_keeping(const std::string& path, IfDamaged if_damaged);
 /// Adds the tunings of other files to a file, which is made if there is none.
 Status merge_files(const std::string& path, std::span<const std::string> others);
 

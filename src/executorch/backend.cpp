@@ -40,16 +40,20 @@ et::Error code_of(ErrorCode code) {
   }
 }
 
-et::Error report(const Error& error) {
-  // ExecuTorch cuts a line of its log at 255 bytes, so a long sentence takes several.
+/// ExecuTorch cuts a line of its log at 255 bytes, so a long sentence takes several.
+template <class Log>
+void in_lines(const std::string& text, Log log) {
   constexpr std::size_t kLineBytes = 240;
-  const std::string& text = error.message;
   for (std::size_t at = 0; at < text.size();) {
     auto end = text.size() - at <= kLineBytes ? text.size() : text.rfind(' ', at + kLineBytes);
     if (end == std::string::npos || end <= at) end = at + kLineBytes;
-    ET_LOG(Error, "nibble: %.*s", static_cast<int>(end - at), text.c_str() + at);
+    log(static_cast<int>(end - at), text.c_str() + at);
     at = end;
   }
+}
+
+et::Error report(const Error& error) {
+  in_lines(error.message, [](int bytes, const char* line) { ET_LOG(Error, "nibble: %.*s", bytes, line); });
   return code_of(error.code);
 }
 
@@ -124,6 +128,9 @@ class WebGpuBackend final : public et::BackendInterface {
                                        et::ArrayRef<et::CompileSpec>) const noexcept override {
     auto delegate = guarded([&] { return load(context.get_named_data_map(), *processed); });
     if (!delegate) return report(delegate.error());
+    for (const auto& note : (*delegate)->method.model.notes()) {
+      in_lines(note, [](int bytes, const char* line) { ET_LOG(Info, "nibble: %.*s", bytes, line); });
+    }
     if (const auto& info = (*delegate)->device.info(); context.event_tracer() != nullptr && !info.timestamp_query) {
       ET_LOG(Info, "nibble: %s has no timestamp queries, so the event tracer gets no time of single ops",
              info.name.c_str());

@@ -42,28 +42,60 @@ Result<std::shared_ptr<const ModelResources>> ModelResources::make(std::shared_p
                                                                    std::shared_ptr<const Plan> plan,
                                                                    ConstantSource& source, const Progress& progress) {
   std::shared_ptr<ModelResources> self(new ModelResources(std::move(device), std::move(plan)));
-  const Layout& layout = self->plan_->layout();
   // Compile kernels first, so that one that this device cannot run fails before gigabytes are uploaded.
-  for (const auto& desc : layout.pipelines) {
+  TRY(self->compile(false));
+  TRY(self->fill(source, progress));
+  return self;
+}
+
+Result<std::shared_ptr<const ModelResources>> ModelResources::make_of_what_compiles(std::shared_ptr<Device> device,
+                                                                                    std::shared_ptr<const Plan> plan,
+                                                                                    ConstantSource& source) {
+  std::shared_ptr<ModelResources> self(new ModelResources(std::move(device), std::move(plan)));
+  TRY(self->compile(true));
+  TRY(self->fill(source, nullptr));
+  return self;
+}
+
+Status ModelResources::compile(bool may_fail) {
+  for (const auto& desc : plan_->layout().pipelines) {
     TRY(check_stop_of_load());
-    const Phase phase(self->device_->tracer(), "compile", desc.label);
-    TRY_ASSIGN(auto pipeline, self->device_->pipelines().get(desc));
-    self->pipelines_.push_back(std::move(pipeline));
+    const Phase phase(device_->tracer(), "compile", desc.label);
+    auto pipeline = device_->pipelines().get(desc);
+    if (!pipeline) {
+      if (!may_fail || device_->has_failed()) return std::unexpected(pipeline.error());
+      failed_.emplace(static_cast<PipelineId>(pipelines_.size()), pipeline.error());
+    }
+    pipelines_.push_back(pipeline ? std::move(*pipeline) : nullptr);
   }
-  Phase phase(self->device_->tracer(), "upload");
-  TRY_ASSIGN(self->constants_,
-             BufferSet::make(*self->device_, layout, [](BufferRole role) { return role == BufferRole::constant; }));
+  return {};
+}
+
+Status ModelResources::check(std::span<const Dispatch* const> dispatches) const {
+  for (const auto* dispatch : dispatches) {
+    if (const auto failed = failed_.find(dispatch->pipeline); failed != failed_.end()) {
+      return std::unexpected(failed->second);
+    }
+  }
+  return {};
+}
+
+Status ModelResources::fill(ConstantSource& source, const Progress& progress) {
+  const Layout& layout = plan_->layout();
+  Phase phase(device_->tracer(), "upload");
+  TRY_ASSIGN(constants_,
+             BufferSet::make(*device_, layout, [](BufferRole role) { return role == BufferRole::constant; }));
   TRY_ASSIGN(const auto loading,
-             BufferSet::make(*self->device_, layout, [](BufferRole role) { return role == BufferRole::loading; }));
-  auto buffers = self->constants_.raw;
+             BufferSet::make(*device_, layout, [](BufferRole role) { return role == BufferRole::loading; }));
+  auto buffers = constants_.raw;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     if (loading.raw[i] != nullptr) buffers[i] = loading.raw[i];
   }
-  TRY(upload(*self->device_, source, layout.uploads, buffers, kWeightsPace, progress));
+  TRY(upload(*device_, source, layout.uploads, buffers, kWeightsPace, progress));
   phase.next("compute constants");
-  TRY_ASSIGN(const auto dispatches, Stepper::preparation(self->plan_));
-  if (!dispatches.empty()) TRY(self->prepare(dispatches, buffers));
-  return self;
+  TRY_ASSIGN(const auto dispatches, Stepper::preparation(plan_));
+  if (!dispatches.empty()) TRY(prepare(dispatches, buffers));
+  return {};
 }
 
 Status ModelResources::prepare(std::span<const Dispatch> dispatches, std::span<const WGPUBuffer> buffers) {
@@ -74,6 +106,7 @@ Status ModelResources::prepare(std::span<const Dispatch> dispatches, std::span<c
     order.push_back(&dispatch);
     params.insert(params.end(), dispatch.params.begin(), dispatch.params.end());
   }
+  TRY(check(order));
   TRY(dispatcher.prepare(order, params));
   std::vector<std::uint32_t> ends;
   cut_batches(order, plan_->layout().batch_work, ends);

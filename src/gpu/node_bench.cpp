@@ -13,7 +13,7 @@ Result<std::unique_ptr<NodeBench>> NodeBench::make(const std::shared_ptr<Device>
   std::unique_ptr<NodeBench> self(new NodeBench(source));
   TRY_ASSIGN(self->plan_, plan_alone(plan, node, std::move(options), registry));
   self->boundary_ = std::make_shared<const Boundary>(signature_of(self->plan_->graph()), self->plan_);
-  TRY_ASSIGN(auto model, ModelResources::make(device, self->plan_, source, nullptr));
+  TRY_ASSIGN(auto model, ModelResources::make_of_what_compiles(device, self->plan_, source));
   TRY_ASSIGN(self->executor_, Executor::make(std::move(model), self->boundary_, source));
   self->inputs_.resize(self->plan_->graph().inputs.size());
   return self;
@@ -55,7 +55,8 @@ Status NodeBench::reset() {
 Status NodeBench::select(const Choice* choice, std::size_t variant) {
   if (is_incomplete_) TRY(reset());
   executor_->force(choice, variant);
-  return executor_->set_inputs(given_);
+  TRY(executor_->set_inputs(given_));
+  return executor_->model().check(executor_->stepper().dispatches());
 }
 
 Result<NodeResults> NodeBench::run() {

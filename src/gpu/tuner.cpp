@@ -37,7 +37,7 @@ class Tuner {
     tuned_.cases = found.cases.size();
     std::unique_ptr<NodeBench> bench;
     std::size_t i = 0;
-    for (; i < found.cases.size() && !is_stop_wanted(); ++i) {
+    for (; i < found.cases.size() && !is_cut_short_ && !is_stop_wanted(); ++i) {
       const auto& one = found.cases[i];
       if (i == 0 || found.cases[i - 1].node != one.node) {
         bench.reset();
@@ -46,11 +46,11 @@ class Tuner {
       // Where variants are near to each other, a case may take twice its share of the time that is left.
       const double budget_us = 2 * Microseconds(end - Clock::now()).count() / static_cast<double>(tuned_.cases - i);
       if (bench) TRY(measure(*bench, one, found.calls[one.call], budget_us));
-      if (progress) progress(i + 1, tuned_.cases);
+      if (progress && !is_cut_short_) progress(i + 1, tuned_.cases);
     }
     TRY(check_process());
     TRY(device_->check());
-    if (!found.is_complete || i < found.cases.size()) {
+    if (!found.is_complete || is_cut_short_ || i < found.cases.size()) {
       tuned_.ended = is_asked_to_stop() ? Tuned::Ended::stopped : Tuned::Ended::out_of_time;
     }
     tuned_.rows = times_.rows();
@@ -71,6 +71,12 @@ class Tuner {
     return {};
   }
 
+  /// The same, of a whole node.
+  Status give_up(const Error& error, std::uint32_t node) {
+    is_cut_short_ = error.code == ErrorCode::cancelled;
+    return take(error, node, "cannot be measured by itself");
+  }
+
   void refuse(std::string sentence) {
     if (std::ranges::find(tuned_.refused, sentence) == tuned_.refused.end())
       tuned_.refused.push_back(std::move(sentence));
@@ -80,17 +86,23 @@ class Tuner {
   Result<std::unique_ptr<NodeBench>> make_bench(std::uint32_t node) {
     auto bench = NodeBench::make(device_, *plan_, node, options_, registry_, source_);
     if (bench) return bench;
-    TRY(take(bench.error(), node, "cannot be measured by itself"));
+    TRY(give_up(bench.error(), node));
     return nullptr;
   }
 
   Status measure(NodeBench& bench, const TuningCase& one, const TuningCases::Call& call, double budget_us) {
     bench.fill(call);
     auto times = time_variants(bench, one, budget_us);
-    if (!times) return take(times.error(), one.node, "cannot be measured by itself");
+    if (!times) return give_up(times.error(), one.node);
     ++tuned_.measured;
     times_.add(one, name(one.node), std::move(*times));
     return {};
+  }
+
+  /// Kernels of one submission ask nobody whether they shall stop.
+  static Status check_stop() {
+    if (!is_stop_wanted()) return {};
+    return fail(ErrorCode::cancelled, "measuring was cancelled");
   }
 
   /// Of all variants that agree with the first.
@@ -103,10 +115,12 @@ class Tuner {
     std::vector<Race::Racer> racers{{one.variants[0], first}};
     for (std::size_t i = 1; i < one.variants.size(); ++i) {
       TRY_ASSIGN(const auto us, try_variant(bench, one, one.variants[i], wanted, first));
+      TRY(check_stop());
       if (us) racers.push_back({one.variants[i], *us});
     }
     Race race(racers, budget_us);
     while (const auto turn = race.next()) {
+      TRY(check_stop());
       TRY(bench.select(choice, turn->variant));
       TRY_ASSIGN(const double us, bench.measure(turn->times));
       race.add(us);
@@ -144,6 +158,7 @@ class Tuner {
   ConstantSource& source_;
   TuningTimes times_;
   Tuned tuned_;
+  bool is_cut_short_ = false;  ///< in the midst of a case
 };
 
 }  // namespace

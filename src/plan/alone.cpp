@@ -13,13 +13,14 @@ std::vector<Node> with_preparation(const Plan& plan, std::uint32_t node, std::ve
   std::vector<Node> nodes;
   const auto take = [&](std::uint32_t n) {
     for (auto v : plan.operands()[n].inputs) is_wanted[v] = true;
-    for (auto v : plan.operands()[n].outputs) is_made[v] = true;
     nodes.push_back(plan.graph().nodes[n]);
   };
   take(node);
   for (std::uint32_t n = node; n-- > 0;) {
     const auto& made = plan.operands()[n].outputs;
-    if (plan.storage().at_load[n] != 0 && std::ranges::any_of(made, [&](ValueId v) { return is_wanted[v]; })) take(n);
+    if (plan.storage().at_load[n] == 0 || std::ranges::none_of(made, [&](ValueId v) { return is_wanted[v]; })) continue;
+    take(n);
+    for (auto v : made) is_made[v] = true;
   }
   std::ranges::reverse(nodes);
   return nodes;
@@ -74,8 +75,11 @@ Graph node_alone(const Plan& plan, std::uint32_t node) {
   for (auto v : inputs) {
     const auto entry = plan.storage().entry_of[v];
     const bool is_state = entry != Storage::kNone && plan.storage().entries[entry].role == BufferRole::state;
+    const bool is_changed = std::ranges::find(outputs, v) != outputs.end();
     auto* tensor = alone.tensor(v);
-    if (is_made[v] || is_known[v] || (tensor != nullptr && tensor->constant >= 0 && !is_state)) continue;
+    // A state that it changes stays one, which is set back.
+    const bool is_constant = tensor != nullptr && tensor->constant >= 0 && (!is_state || is_changed);
+    if (is_made[v] || is_known[v] || is_constant) continue;
     is_known[v] = true;
     alone.inputs.push_back(v);
     if (tensor == nullptr) continue;
@@ -84,9 +88,9 @@ Graph node_alone(const Plan& plan, std::uint32_t node) {
     tensor->fixed = plan.planned().fixed[v] != 0;
     tensor->staging = outside(tensor->dtype);
   }
+  // What it changes in place may be an input as well.
   for (auto v : outputs) {
-    if (is_known[v]) continue;
-    is_known[v] = true;
+    if (std::ranges::find(alone.outputs, v) != alone.outputs.end()) continue;
     alone.outputs.push_back(v);
     if (auto* tensor = alone.tensor(v)) tensor->staging = outside(tensor->dtype);
   }

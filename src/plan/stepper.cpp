@@ -26,7 +26,7 @@ class Stepper::Call final : public Sink {
         stepper_.forced_ == &choice && is_right(choice, stepper_.forced_variant_, facts, plan_.profile());
     const auto variant =
         is_forced ? stepper_.forced_variant_ : plan_.preferences().pick(choice, facts, plan_.profile());
-    step().choices.push_back({&choice, variant, facts});
+    step().choices.push_back({&choice, variant, facts, step().dispatches.size()});
     return variant;
   }
 
@@ -243,9 +243,12 @@ void Stepper::force(const Choice* choice, std::size_t variant) {
   all_changed_ = true;
 }
 
-std::uint64_t Stepper::work(std::uint32_t node) const {
+std::uint64_t Stepper::work(std::uint32_t node, std::size_t first, std::size_t end) const {
   Size sum = 0;
-  for (const auto& dispatch : nodes_[node].dispatches) sum = sum + dispatch.work;
+  const std::span dispatches(nodes_[node].dispatches);
+  for (const auto& dispatch : dispatches.first(std::min(end, dispatches.size())).subspan(first)) {
+    sum = sum + dispatch.work;
+  }
   return sum.valid() ? sum.unchecked() : std::numeric_limits<std::uint64_t>::max();
 }
 

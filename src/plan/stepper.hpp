@@ -39,13 +39,15 @@ class Stepper {
     const Choice* choice = nullptr;
     std::size_t variant = 0;
     Facts facts{};
+    std::size_t first = 0;  ///< of the node's dispatches, the first one after it
   };
   std::span<const Chosen> choices(std::uint32_t node) const { return nodes_[node].choices; }
   /// From the next update() on, the choice selects this variant wherever it is right; null: none does. The plan must be
   /// one for all variants, see Preferences::with_all().
   void force(const Choice* choice, std::size_t variant);
-  /// Of a node in the call that was last planned: about how much it does, see batches.hpp.
-  std::uint64_t work(std::uint32_t node) const;
+  /// Of a node in the call that was last planned: about how much it does, or some of its dispatches, see batches.hpp.
+  std::uint64_t work(std::uint32_t node, std::size_t first = 0, std::size_t end = kAll) const;
+  static constexpr auto kAll = std::numeric_limits<std::size_t>::max();
   const LiveValues& live() const { return live_; }
 
   Shape input_shape(std::size_t input) const;

@@ -135,23 +135,58 @@ bool is_known(std::span<const TuningCase> cases, std::size_t first, std::size_t 
   return false;
 }
 
+/// What a node chooses, each choice once: where it chooses for several dispatches, with the facts of those that do
+/// most. A variant is forced for all of them, and what is measured is the whole node.
+std::vector<Stepper::Chosen> choices_of(const Stepper& stepper, std::uint32_t node) {
+  std::vector<Stepper::Chosen> all;
+  std::vector<std::uint64_t> works;
+  const auto made = stepper.choices(node);
+  for (auto one = made.begin(); one != made.end(); ++one) {
+    const auto next = std::ranges::find(one + 1, made.end(), one->choice, &Stepper::Chosen::choice);
+    const auto work = stepper.work(node, one->first, next != made.end() ? next->first : Stepper::kAll);
+    const auto known = std::ranges::find(all, one->choice, &Stepper::Chosen::choice);
+    const auto place = known - all.begin();
+    if (known == all.end()) {
+      all.push_back(*one);
+      works.push_back(work);
+    } else if (work > works[place]) {
+      *known = *one;
+      works[place] = work;
+    }
+  }
+  return all;
+}
+
+/// Nodes that do the same, by their likeness.
+struct Alike {
+  std::size_t call = 0;            ///< the last one that has some
+  std::size_t begin = 0, end = 0;  ///< their cases there
+  std::vector<TuningPoint> points = {};
+};
+using AllAlike = std::unordered_map<std::string, Alike>;
+
 /// Of all nodes in the call that a stepper has. `first` is the first call of these sizes, from which it differs in its
 /// position: nodes that choose by the same facts are in it already.
-void add_cases(const Stepper& stepper, std::size_t first, std::size_t call, std::vector<TuningCase>& to) {
+void add_cases(const Stepper& stepper, std::size_t first, std::size_t call, AllAlike& known,
+               std::vector<TuningCase>& to) {
   const Plan& plan = stepper.plan();
-  std::unordered_map<std::string, std::pair<std::size_t, std::size_t>> known;  // the cases of a node
   for (std::uint32_t n = 0; n < plan.graph().nodes.size(); ++n) {
     const auto work = stepper.work(n);
     if (plan.storage().at_load[n] != 0 || work == 0 || stepper.choices(n).empty()) continue;
-    const auto begin = to.size();
-    const auto [found, is_new] = known.try_emplace(likeness(plan, n, stepper.live()), begin, begin);
-    if (!is_new) {
-      for (auto i = found->second.first; i < found->second.second; ++i) ++to[i].alike;
+    const auto [found, is_new] = known.try_emplace(likeness(plan, n, stepper.live()));
+    auto& alike = found->second;
+    if (!is_new && alike.call == call) {
+      for (auto i = alike.begin; i < alike.end; ++i) ++to[i].alike;
       continue;
     }
-    for (const auto& [choice, selected, facts] : stepper.choices(n)) {
-      const TuningPoint point{choice, facts.traits, facts.rows.now, facts.width.now, facts.depth.now};
-      if (is_known(to, first, call, n, point)) continue;
+    alike.call = call;
+    alike.begin = to.size();
+    for (const auto& [choice, selected, facts, dispatch] : choices_of(stepper, n)) {
+      TuningPoint point{choice, facts.traits, facts.rows.now, facts.width.now};
+      if (choice->by_depth) point.depth = facts.depth.now;
+      // Some nodes do the same in calls of all sizes, such as those of the last token.
+      if (is_known(to, first, call, n, point) || std::ranges::find(alike.points, point) != alike.points.end()) continue;
+      alike.points.push_back(point);
       TuningCase one{
           .point = point, .variants = {selected}, .node = n, .call = call, .position = call - first, .work = work};
       for (std::size_t v = 0; v < choice->variants.size(); ++v) {
@@ -159,7 +194,7 @@ void add_cases(const Stepper& stepper, std::size_t first, std::size_t call, std:
       }
       if (one.variants.size() > 1) to.push_back(std::move(one));
     }
-    found->second.second = to.size();
+    alike.end = to.size();
   }
 }
 
@@ -209,10 +244,11 @@ TuningCases find_cases(const std::shared_ptr<const Plan>& plan, IsStopWanted is_
   bounds.reserve(sizes.size());
   for (const auto& size : sizes) bounds.push_back(size.bound);
   TuningCases found;
+  AllAlike alike;
   for (const auto& values : size_ladder(bounds)) {
     const auto first = found.calls.size();
     const auto add = [&] {
-      add_cases(trial.stepper(), first, found.calls.size(), found.cases);
+      add_cases(trial.stepper(), first, found.calls.size(), alike, found.cases);
       found.calls.push_back(trial.call());
     };
     if (!trial.takes(sizes, values)) continue;

@@ -1,6 +1,8 @@
 // What there is to tune in a plan: which of its choices have several right variants, and at which sizes.
 #pragma once
 
+#include <optional>
+
 #include "graph/stop.hpp"
 #include "plan/stepper.hpp"
 
@@ -12,7 +14,7 @@ struct TuningPoint {
   std::uint32_t traits = 0;
   std::uint64_t rows = 1;
   std::uint64_t width = 1;
-  std::uint64_t depth = 1;
+  std::optional<std::uint64_t> depth = {};  ///< if the choice knows one
 
   friend bool operator==(const TuningPoint&, const TuningPoint&) = default;
 };

@@ -61,9 +61,9 @@ bool are_near(std::span<const std::byte> a, std::span<const std::byte> b, float 
 }
 
 template <class T>
-bool are_within_one(std::span<const std::byte> a, std::span<const std::byte> b) {
+bool are_within(std::int64_t most, std::span<const std::byte> a, std::span<const std::byte> b) {
   for (std::size_t i = 0; i < a.size() / sizeof(T); ++i) {
-    if (std::abs(std::int64_t{element<T>(a, i)} - element<T>(b, i)) > 1) return false;
+    if (std::abs(std::int64_t{element<T>(a, i)} - element<T>(b, i)) > most) return false;
   }
   return true;
 }
@@ -88,17 +88,18 @@ void fill_input(const InputDesc& input, std::uint64_t rows, std::int32_t integer
 
 float tolerance_of(const Choice& choice, DType stored, const DeviceProfile& profile) {
   constexpr float kHalf = 0x1p-9F;
-  const bool has_halves = stored == DType::f16 || profile.f16_products;
+  const bool has_halves = stored == DType::f16 || (choice.in_halves && profile.f16_products);
   return has_halves && choice.tolerance > 0 ? std::max(choice.tolerance, kHalf) : choice.tolerance;
 }
 
 bool agree(DType dtype, std::span<const std::byte> a, std::span<const std::byte> b, float tolerance) {
   if (a.size() != b.size()) return false;
+  const auto most = tolerance > 0 ? 1 : 0;
   switch (dtype) {
     case DType::f32: return are_near(a, b, tolerance);
-    case DType::i32: return are_within_one<std::int32_t>(a, b);
-    case DType::u8: return are_within_one<std::uint8_t>(a, b);
-    case DType::i8: return are_within_one<std::int8_t>(a, b);
+    case DType::i32: return are_within<std::int32_t>(most, a, b);
+    case DType::u8: return are_within<std::uint8_t>(most, a, b);
+    case DType::i8: return are_within<std::int8_t>(most, a, b);
     default: return std::ranges::equal(a, b);
   }
 }

@@ -13,11 +13,11 @@ void fill_input(const InputDesc& input, std::uint64_t rows, std::int32_t integer
 
 /// Whether the elements of an output agree, as the host reads them: floats up to this part of their own size or of the
 /// usual one, since sums in another order differ in what is lost; integers up to one, since they are rounded from such
-/// sums.
+/// sums. With a tolerance of 0 all must be the same.
 bool agree(DType dtype, std::span<const std::byte> a, std::span<const std::byte> b, float tolerance);
 
 /// That of a choice, for an output that the device keeps in this type: a float16 is rounded to an eleventh bit, and so
-/// are products in half precision.
+/// is what a choice adds up in halves.
 float tolerance_of(const Choice& choice, DType stored, const DeviceProfile& profile);
 
 }  // namespace nibble

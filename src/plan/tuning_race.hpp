@@ -7,7 +7,8 @@ namespace nibble {
 
 /// Variants take turns, in rounds. A round has a few samples of each, back and forth, and its result is their median. A
 /// variant that is far slower leaves. Others that use the machine only make times longer, so the two best rounds of a
-/// variant count: there are two at least, and more as long as those of the fastest variants do not agree.
+/// variant count: there are two at least, unless all lose in the first to the first variant, and more as long as those
+/// of the fastest do not agree.
 class Race {
  public:
   struct Racer {

@@ -32,8 +32,7 @@ TuningRow row_of(const TuningPoint& point, std::size_t variant) {
                 .min_width = point.width,
                 .max_width = point.width,
                 .traits = point.traits};
-  // A choice that knows no depth is always at 1.
-  if (point.depth != 1) row.min_depth = row.max_depth = point.depth;
+  if (point.depth) row.min_depth = row.max_depth = *point.depth;
   return row;
 }
 

@@ -90,6 +90,8 @@ struct Choice {
   /// By how much floats that two variants give may differ: this part of their own size, or of the usual one in the
   /// result. The default is what sums in another order differ by; variants that only move elements give the same.
   float tolerance = 1e-4F;
+  bool by_depth = false;   ///< its facts have a depth
+  bool in_halves = false;  ///< with the option f16_products, some of its variants add up halves
 };
 
 /// Whether a variant's results are right in this call.

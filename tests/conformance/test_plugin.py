@@ -138,6 +138,18 @@ def test_bad_id_is_an_error_code_and_one_sentence(program, capfd):
     exported.check_calls(session)
 
 
+def test_what_there_is_to_say_about_a_load_is_in_the_log(program, tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("NIBBLE_CACHE", str(tmp_path))
+    exported = program("q4_dynamic_length")
+    nibble.tune(exported.path, tune_ms=1)
+    (kept,) = tmp_path.glob("tunings/*.json")
+    kept.write_text("{")
+    exported.check_calls(exported.open("executorch"))
+    log = capfd.readouterr().err
+    assert "the tuning is not a JSON object" in log
+    assert f"nibble: {tmp_path}" in log
+
+
 def test_two_programs_at_once(program):
     first, second = program("q4_dynamic_length"), program("q4_mean")
     sessions = [first.open("executorch"), second.open("executorch"), first.open("executorch")]

@@ -9,6 +9,7 @@
 #include "api/kept_tuning.hpp"
 #include "gpu_fixture.hpp"
 #include "stop_checks.hpp"
+#include "support/planning.hpp"
 #include "support/pte_builder.hpp"
 
 namespace nibble::test {
@@ -136,6 +137,49 @@ TEST_F(TunedLoadTest, one_of_another_device_is_ignored_with_a_word) {
   EXPECT_TRUE(load().empty());
 }
 
+TEST_F(TunedLoadTest, one_of_another_device_does_not_stand_in_the_way_of_measuring) {
+  auto profile = Internals::of(device)->gpu->profile();
+  profile.name = "another device";
+  const Options options{
+      .tuning = {{.choice = "none", .variant = "b", .on = tuned_on(profile)}}, .tune = true, .tune_ms = kLongest};
+  const auto notes = load(options);
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_MENTIONS(notes[0], "the tuning is ignored: it is for another device");
+  ASSERT_EQ(folder.kept().size(), 1U);
+  const auto text = nibble::tune(device, path, {options, folder / "out.json", {}});
+  ASSERT_TRUE(succeeds(text));
+  EXPECT_MENTIONS(*text, "the tuning is ignored: it is for another device");
+  EXPECT_EQ(read(folder / "out.json").find("is ignored"), std::string::npos);
+}
+
+TEST_F(TunedLoadTest, what_a_file_has_for_others_does_not_hurt_what_it_has_for_this_device) {
+  const auto here = tuned_on(Internals::of(device)->gpu->profile());
+  TunedRow row;
+  row.row = {"embedding_q4gsw", "any"};
+  auto text = *merge_tuning({}, to_json(std::span(&row, 1), here));
+  std::vector<TunedRow> many(Preferences::kMostRows, row);
+  many[0].row.choice = "none";
+  text = *merge_tuning(text, to_json(many, {"another device", here.driver, here.engine, here.nibble}));
+  std::ofstream(folder / "model.tuning.json") << text;
+  EXPECT_TRUE(load({.tune = true, .tune_ms = kLongest}).empty());
+  EXPECT_TRUE(folder.kept().empty()) << "there was nothing to measure";
+}
+
+TEST_F(TunedLoadTest, a_damaged_file_in_the_cache_is_replaced) {
+  const Options options{.tune = true, .tune_ms = kLongest};
+  EXPECT_TRUE(load(options).empty());
+  ASSERT_EQ(folder.kept().size(), 1U);
+  for (const auto& damaged : {std::string("{"), std::string(kMostTuningBytes + 1, ' ')}) {
+    std::ofstream(folder.kept()[0]) << damaged;
+    EXPECT_EQ(load(options).size(), 1U);
+    EXPECT_TRUE(load(options).empty());
+    EXPECT_TRUE(succeeds(tuning_from_json(read(folder.kept()[0]))));
+  }
+  std::ofstream(folder.kept()[0]) << "{";
+  EXPECT_TRUE(succeeds(nibble::tune(device, path, {{.tune_ms = kLongest}, {}, {}})));
+  EXPECT_TRUE(load(options).empty());
+}
+
 TEST_F(TunedLoadTest, a_broken_file_that_nobody_named_is_ignored_with_a_word) {
   for (const std::string_view text : {"{", "", R"({"choices": [{"choice": "none", "variant": "b"}]})"}) {
     std::ofstream(folder / "model.tuning.json") << text;
@@ -145,9 +189,14 @@ TEST_F(TunedLoadTest, a_broken_file_that_nobody_named_is_ignored_with_a_word) {
 
 TEST_F(TunedLoadTest, an_output_that_is_no_tuning_is_left_alone) {
   std::ofstream(folder / "notes.txt") << "mine";
-  EXPECT_TRUE(
-      fails_with(nibble::tune(device, path, {{.tune_ms = 1}, folder / "notes.txt", {}}), "is not a JSON object"));
+  bool has_measured = false;
+  const auto tune_to = [&](const std::string& output) {
+    return nibble::tune(device, path, {{.tune_ms = kLongest}, output, [&](auto, auto) { has_measured = true; }});
+  };
+  EXPECT_TRUE(fails_with(tune_to(folder / "notes.txt"), "is not a JSON object"));
   EXPECT_EQ(read(folder / "notes.txt"), "mine");
+  EXPECT_TRUE(fails_with(tune_to(folder / "notes.txt/tuning.json"), "cannot be written: "));
+  EXPECT_FALSE(has_measured) << "it would be lost";
 }
 
 TEST_F(TunedLoadTest, a_load_tells_how_far_its_tuning_is) {

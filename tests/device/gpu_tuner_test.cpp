@@ -63,8 +63,70 @@ Status doubled(Lowering& op, const Tensor& self, Out& out) {
                       .threads = quads});
 }
 
-constexpr Op kOps[] = {op<doubled>("test.doubled", "self -> out")};
-const Family kFamily{"test", kOps, {&kDoubling}};
+// The same with one that does not compile.
+constexpr Shader kBroken{.name = "test_broken", .body = R"(
+@compute @workgroup_size(WG)
+fn main() { store4_result(0u, nobody_knows_this); }
+)"};
+constexpr Variant kPartlyBroken[] = {
+    Variant("short", {}, {}, {}, &kShort, "it is right"),
+    Variant("broken", {}, {}, {}, &kBroken, "no engine takes it"),
+};
+constexpr Choice kFragile{"fragile", kPartlyBroken};
+
+Status fragile(Lowering& op, const Tensor& self, Out& out) {
+  TRY(op.set_shape(out, self.shape));
+  const auto& variant = op.choose(kFragile, {.rows = op.count(out)});
+  const auto quads = static_cast<std::uint32_t>((self.numel() + 3) / 4);
+  return op.dispatch({.shader = *variant.shader,
+                      .bind = {op.read("source", self), op.write("result", out)},
+                      .params = quads,
+                      .threads = quads});
+}
+
+// An op that adds its input to a state, by variants of which one adds something else there.
+constexpr Shader kAddOnce{.name = "test_add_once", .body = R"(
+struct Params { first_group: u32, count: u32 }
+@group(0) @binding(0) var<uniform> params: Params;
+@compute @workgroup_size(WG)
+fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
+  let i = thread_index(id, groups);
+  if (i >= params.count) { return; }
+  store4_sum(i, load4_sum(i) + load4_source(i));
+  store4_result(i, load4_source(i));
+}
+)"};
+constexpr Shader kAddTwice{.name = "test_add_twice", .body = R"(
+struct Params { first_group: u32, count: u32 }
+@group(0) @binding(0) var<uniform> params: Params;
+@compute @workgroup_size(WG)
+fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>) {
+  let i = thread_index(id, groups);
+  if (i >= params.count) { return; }
+  store4_sum(i, load4_sum(i) + 2.0 * load4_source(i));
+  store4_result(i, load4_source(i));
+}
+)"};
+constexpr Variant kAdders[] = {
+    Variant("once", {}, {}, {}, &kAddOnce, "it is right"),
+    Variant("twice", {}, {}, {}, &kAddTwice, "the state is wrong"),
+    Variant("again", {}, {}, {}, &kAddOnce, "it is right"),
+};
+constexpr Choice kAdding{"adding", kAdders};
+
+Status added(Lowering& op, const Tensor& self, const State& sum, Out& out) {
+  TRY(op.set_shape(out, self.shape));
+  const auto& variant = op.choose(kAdding, {.rows = op.count(out)});
+  const auto quads = static_cast<std::uint32_t>((self.numel() + 3) / 4);
+  return op.dispatch({.shader = *variant.shader,
+                      .bind = {op.read("source", self), op.update("sum", sum), op.write("result", out)},
+                      .params = quads,
+                      .threads = quads});
+}
+
+constexpr Op kOps[] = {op<doubled>("test.doubled", "self -> out"), op<fragile>("test.fragile", "self -> out"),
+                       op<added>("test.added", "self, sum -> out")};
+const Family kFamily{"test", kOps, {&kDoubling, &kFragile, &kAdding}};
 
 struct NoConstants final : ConstantSource {
   Status read(std::uint32_t, std::uint64_t, std::span<std::byte>) override {
@@ -153,6 +215,70 @@ TEST_F(TunerTest, stops_when_asked_and_keeps_what_it_has) {
   EXPECT_EQ(tuned->ended, gpu::Tuned::Ended::stopped);
   EXPECT_EQ(tuned->measured, 3U);
   EXPECT_FALSE(tuned->rows.empty());
+}
+
+// What is measured is one submission, which asks nobody: somebody must ask between them.
+TEST_F(TunerTest, stops_in_the_midst_of_a_case_when_asked) {
+  static int answers;
+  static int asked;
+  const auto tune_until = [&](int answer) {
+    GraphBuilder b;
+    const auto out = b.tensor(DType::f32, {1});
+    b.op("test.doubled", {b.input(b.tensor(DType::f32, {1})), out});
+    b.output(out);
+    const auto plan = Plan::make(b.graph, gpu()->profile(), {}, {&kFamily, 1});
+    EXPECT_TRUE(succeeds(plan));
+    answers = answer;
+    asked = 0;
+    set_stop_check([] { return ++asked > answers; });
+    auto tuned = tune(*plan);
+    set_stop_check(nullptr);
+    EXPECT_TRUE(succeeds(tuned));
+    return tuned.value_or(gpu::Tuned{});
+  };
+  int answer = 0;
+  auto tuned = tune_until(answer);
+  for (; tuned.measured == 0 && answer < 1000; tuned = tune_until(++answer)) {
+    EXPECT_EQ(tuned.ended, gpu::Tuned::Ended::stopped) << answer;
+  }
+  EXPECT_EQ(tuned.ended, gpu::Tuned::Ended::complete);
+  EXPECT_GT(answer, 15) << "most of them are between the samples";
+}
+
+TEST_F(TunerTest, a_variant_that_does_not_compile_is_refused_and_no_other) {
+  GraphBuilder b;
+  const auto out = b.tensor(DType::f32, {64});
+  b.op("test.fragile", {b.input(b.tensor(DType::f32, {64})), out});
+  b.output(out);
+  const auto plan = Plan::make(b.graph, gpu()->profile(), {}, {&kFamily, 1});
+  ASSERT_TRUE(succeeds(plan));
+  const auto tuned = tune(*plan);
+  ASSERT_TRUE(succeeds(tuned));
+  EXPECT_EQ(tuned->measured, tuned->cases);
+  EXPECT_FALSE(tuned->rows.empty());
+  ASSERT_EQ(tuned->refused.size(), 1U);
+  EXPECT_TRUE(tuned->refused[0].starts_with("test.fragile: fragile=broken: compiling the kernel test_broken"))
+      << tuned->refused[0];
+}
+
+TEST_F(TunerTest, a_variant_that_leaves_another_state_is_refused) {
+  struct Ones final : ConstantSource {
+    Status read(std::uint32_t, std::uint64_t, std::span<std::byte> to) override {
+      std::ranges::fill(to, std::byte{1});
+      return {};
+    }
+  } ones;
+  GraphBuilder b;
+  const auto out = b.tensor(DType::f32, {64});
+  b.op("test.added", {b.input(b.tensor(DType::f32, {64})), b.constant(DType::f32, {64}), out});
+  b.output(out);
+  const auto plan = Plan::make(b.graph, gpu()->profile(), {}, {&kFamily, 1});
+  ASSERT_TRUE(succeeds(plan));
+  const auto tuned = gpu::tune(gpu(), *plan, {}, {&kFamily, 1}, ones, kLong, nullptr);
+  ASSERT_TRUE(succeeds(tuned));
+  EXPECT_EQ(tuned->measured, tuned->cases);
+  EXPECT_EQ(tuned->refused,
+            std::vector<std::string>{"test.added: adding=twice: its results differ from those of once"});
 }
 
 TEST_F(TunerTest, what_the_gpu_has_no_memory_for_is_refused_with_a_word) {

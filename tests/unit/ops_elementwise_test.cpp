@@ -160,7 +160,7 @@ TEST(Broadcast, takes_whole_quads_where_rows_are_made_of_them) {
     EXPECT_TRUE(plan) << plan.error().message;
     Stepper stepper(*plan);
     EXPECT_TRUE(stepper.update());
-    const auto& [choice, variant, facts] = stepper.choices(0)[0];
+    const auto& [choice, variant, facts, first] = stepper.choices(0)[0];
     return choice->variants[variant].name;
   };
   EXPECT_EQ(chosen({3, 8}, {3, 8}), "same");

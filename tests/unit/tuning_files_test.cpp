@@ -2,12 +2,13 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <set>
 
-#include "api/tuning_json.hpp"
-#include "api/tuning_merge.hpp"
+#include "api/kept_tuning.hpp"
 #include "ops/registry.hpp"
 #include "plan/variant.hpp"
 #include "support/expect.hpp"
+#include "support/planning.hpp"
 
 namespace nibble {
 namespace {
@@ -35,7 +36,7 @@ TunedRow between(std::string variant, std::uint64_t least, std::uint64_t most) {
 }
 
 Json tuning(const std::string& device, const std::vector<TunedRow>& rows, std::string_view ended = "complete",
-            const std::string& nibble = "1") {
+            const std::string& nibble = std::string(version())) {
   Json json = to_json(std::span(rows), {device, "d", "e", nibble});
   json["refused"] = std::vector<std::string>{std::string("of ") + std::to_string(rows.size())};
   json["ended"] = ended;
@@ -69,10 +70,10 @@ TEST(TuningFiles, what_was_not_measured_now_stays) {
 }
 
 TEST(TuningFiles, a_stopped_one_leaves_a_complete_one_complete) {
-  const TunedOn on{"A", "d", "e", "1"};
+  const TunedOn on{"A", "d", "e", std::string(version())};
   const auto stopped = *merge_tuning({}, tuning("A", {point("tile", 1)}, "stopped"));
   EXPECT_TRUE(was_stopped(stopped, on));
-  EXPECT_FALSE(was_stopped(stopped, {"B", "d", "e", "1"}));
+  EXPECT_FALSE(was_stopped(stopped, {"B", "d", "e", on.nibble}));
   const auto complete = *merge_tuning(stopped, tuning("A", {point("tile", 1)}));
   EXPECT_FALSE(was_stopped(complete, on));
   EXPECT_FALSE(was_stopped(*merge_tuning(complete, tuning("A", {point("tile", 2)}, "stopped")), on));
@@ -84,7 +85,27 @@ TEST(TuningFiles, one_of_an_earlier_version_goes_when_its_device_is_measured_aga
                                            *merge_tuning({}, tuning("B", {point("tile", 1)}, "complete", "0"))});
   const auto after = *merge_tuning(before, tuning("A", {point("row", 2)}));
   EXPECT_EQ(rows_for(after, "A"), Texts{"row 2-2"});
-  EXPECT_EQ(rows_for(after, "B"), Texts{"tile 1-1"});
+  EXPECT_EQ(tuning_from_json(after)->front().on, (TunedOn{"B", "d", "e", "0"}));
+}
+
+TEST(TuningFiles, what_another_version_wrote_is_not_read_but_told) {
+  const auto of = [](std::string_view version, std::string_view choice) {
+    return fmt::format(R"({{"device": "A", "driver": "d", "engine": "e", "nibble": "{}", "choices": [{}]}})", version,
+                       choice);
+  };
+  constexpr std::string_view kUnread = R"({"name": "product", "best": 7})";
+  const auto text = fmt::format(R"({{"tunings": [{}, {}]}})", of("9", kUnread), of("9", "{}"));
+  const auto rows = tuning_from_json(text);
+  ASSERT_TRUE(succeeds(rows));
+  EXPECT_MENTIONS(usable_tuning(*rows, TunedOn{"A", "d", "e", std::string(version())}).word, "Nibble 9, but this is A");
+  EXPECT_TRUE(fails_with(tuning_from_json(fmt::format(R"({{"tunings": [{}]}})", of(version(), kUnread))),
+                         "choices[0] of the tuning has no choice"));
+  // Joined with what is read, it stays as it is; of two the later one counts.
+  const auto merged = merge_tunings(Texts{text, *merge_tuning({}, tuning("B", {point("row", 2)}))});
+  ASSERT_TRUE(succeeds(merged));
+  EXPECT_EQ(rows_for(*merged, "B"), Texts{"row 2-2"});
+  EXPECT_EQ(merged->find("best"), std::string::npos);
+  EXPECT_EQ(merge_tunings({&*merged, 1}).value_or(""), *merged);
 }
 
 TEST(TuningFiles, files_of_several_machines_become_one) {
@@ -192,6 +213,35 @@ TEST(TuningFiles, the_first_row_that_fits_counts_however_it_is_found) {
     }
     EXPECT_EQ(preferences->pick(choice, facts, profile), wanted) << i;
   }
+}
+
+TEST(TuningFiles, a_program_finds_its_tuning_beside_it) {
+  EXPECT_EQ(tuning_beside("a/model.pte"), "a/model.tuning.json");
+  EXPECT_EQ(tuning_beside("a.b/model"), "a.b/model.tuning.json");
+  const Graph empty;
+  Graph other;
+  other.values.emplace_back(Null{});
+  const auto path = kept_tuning_path(empty, {});
+  EXPECT_MENTIONS(path, "tunings");
+  EXPECT_NE(path, kept_tuning_path(other, {}));
+}
+
+TEST(TuningFiles, with_options_that_change_kernels_it_is_another_one) {
+  const Graph graph;
+  const auto path = [&](const Options& options) { return kept_tuning_path(graph, options); };
+  const std::set<std::string> paths{path({}),
+                                    path({.max_shard_bytes = 64}),
+                                    path({.max_shard_bytes = 128}),
+                                    path({.f16_cache = true}),
+                                    path({.without_passes = {"a", "b"}}),
+                                    path({.without_passes = {"ab"}}),
+                                    path({.variants = {{"product", "tile"}}}),
+                                    path({.unchecked = true}),
+                                    path({.f16_products = true})};
+  EXPECT_EQ(paths.size(), 9U);
+  EXPECT_EQ(path({.method = "forward", .tuning = {{"product", "tile"}}, .tune = true, .tune_ms = 9, .staged = true}),
+            path({}));
+  EXPECT_EQ(path({.f16_products = true, .max_nodes = 9, .max_batch_work = 9}), path({.f16_products = true}));
 }
 
 }  // namespace

@@ -138,6 +138,24 @@ TEST(Tuning, a_node_alone_has_all_variants_and_needs_nothing_else) {
   EXPECT_EQ(stepper.choices(0).front().variant, variant("words_tile"));
 }
 
+TEST(Tuning, what_a_node_changes_in_place_comes_out_of_it) {
+  for (const bool is_state : {true, false}) {
+    GraphBuilder b;
+    const auto value = b.input(b.tensor(DType::f32, {1, 4, 2, 8}));
+    const auto cache = is_state ? b.constant(DType::f32, {1, 16, 2, 8}) : b.input(b.tensor(DType::f32, {1, 16, 2, 8}));
+    const auto start = b.input(b.symint());
+    const auto shown = b.tensor(DType::f32, {1, 16, 2, 8});
+    b.op("update_cache.default", {value, cache, start, shown});
+    b.output(shown);
+    const auto plan = Plan::make(b.graph, {}, {}, ops::registry());
+    ASSERT_TRUE(succeeds(plan));
+    const auto alone = node_alone(**plan, 0);
+    EXPECT_EQ(std::ranges::count(alone.inputs, cache), is_state ? 0 : 1) << "a state is set back by itself";
+    EXPECT_EQ(std::ranges::count(alone.outputs, cache), 1);
+    EXPECT_TRUE(succeeds(plan_alone(**plan, 0, {}, ops::registry())));
+  }
+}
+
 TEST(Tuning, a_plan_that_nobody_tunes_has_no_more_kernels_than_calls_need) {
   const Linears linears(1, 1);
   const auto plan = linears.plan();
@@ -241,6 +259,19 @@ TEST(Tuning, between_two_positions_and_two_sizes_a_variant_that_wins_at_all_is_c
   EXPECT_FALSE(says(3, 1700));
   EXPECT_FALSE(says(1, 100));
   EXPECT_FALSE(says(1, 2002));
+}
+
+TEST(Tuning, a_depth_of_one_is_a_depth_and_none_is_all) {
+  TuningTimes times;
+  for (const std::optional<std::uint64_t> depth : {std::optional<std::uint64_t>(1), {}}) {
+    const TuningCase one{.point = {&product_choice(), 5, 4, 64, depth}, .variants = {}};
+    times.add(one, "op", {{variant("flat"), {9, 9}}});
+  }
+  const auto rows = times.rows();
+  ASSERT_EQ(rows.size(), 2U);
+  EXPECT_EQ(rows[0].row.min_depth, 1U);
+  EXPECT_EQ(rows[0].row.max_depth, 1U);
+  EXPECT_EQ(rows[1].row, product_row("flat", 4, 4));
 }
 
 TEST(Tuning, nodes_at_one_point_count_together) {
@@ -353,7 +384,7 @@ TEST(Tuning, broken_documents_are_told) {
   says(R"({"tunings": {}})", "the tuning has no list of choices");
   says(R"({"tunings": [7]})", "a tuning does not say for which device it is");
   says(R"({"tunings": [{"device": "A", "driver": 7}]})", "a tuning does not say for which driver it is");
-  says(R"({"tunings": [{"device": "A", "driver": "", "engine": "", "nibble": "1"}]})", "no list of choices");
+  says(R"({"tunings": [{"device": "A", "driver": "", "engine": "", "nibble": ""}]})", "no list of choices");
   const auto row = [](std::string_view field) {
     return fmt::format(R"({{"choices": [{{"choice": "a", "variant": "b", {}}}]}})", field);
   };
@@ -363,14 +394,6 @@ TEST(Tuning, broken_documents_are_told) {
   EXPECT_TRUE(succeeds(tuning_from_json(row(R"("traits": 4294967295, "times": {"b": 1}, "ops": [], "before": "b")"))));
   EXPECT_TRUE(fails_with(merge_tuning(R"({"choices": []})", to_json(tuned("tile"), adapter("A"))),
                          "the tuning has no list of tunings to add one to"));
-}
-
-TEST(Tuning, a_program_finds_its_tuning_beside_it) {
-  EXPECT_EQ(tuning_beside("a/model.pte"), "a/model.tuning.json");
-  EXPECT_EQ(tuning_beside("a.b/model"), "a.b/model.tuning.json");
-  const auto path = kept_tuning_path(Linears(1).b.graph);
-  EXPECT_MENTIONS(path, "tunings");
-  EXPECT_NE(path, kept_tuning_path(Linears(2).b.graph));
 }
 
 }  // namespace

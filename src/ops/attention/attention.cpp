@@ -104,7 +104,7 @@ constexpr Variant kLoads[] = {
     Variant("elements", {}, {}, {}, {}, "right for all sizes"),
 };
 
-constexpr Choice kAttentionChoice{"attention", kAttentionVariants};
+constexpr Choice kAttentionChoice{.name = "attention", .variants = kAttentionVariants, .by_depth = true};
 constexpr Choice kKeysChoice{"attention_keys", kKeys};
 constexpr Choice kLoadsChoice{"attention_loads", kLoads};
 

@@ -125,7 +125,7 @@ std::uint64_t set_tiles(Product& product, const Tile& tile) {
 
 }  // namespace
 
-const Choice kProduct{"product", kProductVariants};
+const Choice kProduct{.name = "product", .variants = kProductVariants, .in_halves = true};
 const Choice kProductLoads{"product_loads", kLoads};
 const Choice kQ4X{"q4_x", kQ4XVariants};
 const Choice kDots{"dots", kDotVariants};
