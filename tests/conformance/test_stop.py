@@ -226,7 +226,7 @@ import sys
 from pathlib import Path
 import nibble
 
-FILES = {str(Path(nibble.__file__).parent / name) for name in ("_program.py", "_native.py")}
+FILES = {str(Path(nibble.__file__).parent / name) for name in ("_program.py", "_native.py", "_trace.py")}
 
 def interrupted(call, at):
     left = at
@@ -253,8 +253,13 @@ def at_every_step(call):
     before, at = device.live_objects, 1
     while interrupted(call, at):
         assert device.live_objects == before, (call, at)
+        traced()  # nobody else does
         at += 1
     assert device.live_objects == before and at > 30, (call, at)
+
+def traced():
+    with device.trace(sys.argv[2]):
+        pass
 
 with nibble.Device() as device:
     with nibble.load(sys.argv[1], device) as model:
@@ -264,13 +269,14 @@ with nibble.Device() as device:
         at_every_step(lambda: model.session())
         at_every_step(lambda: model.session().states)
         at_every_step(lambda: model.session().close())
+        at_every_step(traced)
 # Whoever opens a device that is open gets that one, with its kernels.
 assert nibble.Device().compiled_pipelines == 0
 """
 
 
 def test_an_interrupt_while_things_are_made_loses_none_of_them(tmp_path):
-    command = [sys.executable, "-c", AT_EVERY_STEP, sums(tmp_path / "small.pte", 2)]
+    command = [sys.executable, "-c", AT_EVERY_STEP, sums(tmp_path / "small.pte", 2), tmp_path / "trace.json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
 
