@@ -74,6 +74,6 @@ def _reporter(on_progress: Callable[[int, int], None] | None, failures: list[Bas
                 on_progress(done, total)
         except BaseException as error:  # ctypes would only print it
             failures.append(error)
-            _native.watch.stop(error)
+            _native.watch.stop()
 
     return _native.Progress(report) if on_progress is not None else _native.Progress()

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import executorch.runtime
 import numpy as np
@@ -292,17 +293,27 @@ def test_what_a_progress_raised_does_not_come_out_of_another_call(program):
         nibble.Device("no such device")
 
 
-def test_a_progress_that_fails_ends_the_load_at_once(program):
+def in_another_thread(call):
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(call).result()
+
+
+@pytest.mark.parametrize("run", [lambda call: call(), in_another_thread], ids=["main_thread", "another_thread"])
+def test_a_progress_that_fails_ends_the_load_at_once(program, run):
     seen = []
 
     def fail(done: int, total: int) -> None:
         seen.append((done, total))
         raise LookupError("from the progress")
 
-    with pytest.raises(LookupError, match="from the progress"):
-        nibble.load(program("q4_llama_group_32").path, on_progress=fail)
-    assert nibble.lib.nibble_error().decode() == "loading was cancelled"
-    assert len(seen) == 1
+    def check() -> None:
+        with pytest.raises(LookupError, match="from the progress"):
+            nibble.load(program("q4_llama_group_32").path, on_progress=fail)
+        assert nibble.lib.nibble_error().decode() == "loading was cancelled"
+        assert len(seen) == 1
+        nibble.load(program("q4_llama_group_32").path).close()  # the next one is not ended
+
+    run(check)
 
 
 def caught(process: subprocess.Popen, number: int) -> bool:
