@@ -56,6 +56,11 @@ class Watch:
         else:
             self._library.nibble_set_stop_check(_NO_CHECK)
 
+    def go_on(self) -> None:
+        """After a callback of a call: those that it made itself asked in their own way."""
+        if _is_main() and not self._answers.gi_running:
+            self._library.nibble_set_stop_check(self._check)
+
     def stop(self) -> None:
         """Ends the call that this thread is in."""
         self._library.nibble_set_stop_check(_STOP)

@@ -72,6 +72,7 @@ def _reporter(on_progress: Callable[[int, int], None] | None, failures: list[Bas
         try:
             if not failures:
                 on_progress(done, total)
+                _native.watch.go_on()
         except BaseException as error:  # ctypes would only print it
             failures.append(error)
             _native.watch.stop()
