@@ -370,3 +370,16 @@ def test_a_second_ctrl_c_ends_the_command_at_once(run_command):
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=120) == -signal.SIGINT
+
+
+@pytest.mark.skipif(COMMAND is None, reason="the command nibble is not installed beside this Python")
+def test_a_command_that_was_told_to_ignore_ctrl_c_goes_on(long_path):
+    process = subprocess.Popen(
+        [COMMAND, "bench", str(long_path), "--calls", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+    )  # fmt: skip
+    while process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.01)
+    _, said = process.communicate()
+    assert (process.returncode, said) == (0, "")
