@@ -144,6 +144,9 @@ def test_ctrl_c_leaves_a_report_of_what_is_known(report, monkeypatch):
 def test_wrong_usage_is_told(report):
     assert "no case has 'nonesuch' in its name" in fail("check", "--case", "nonesuch", code=2, env=NO_GPU)
     assert "must be at least 1" in fail("check", "--time-ms", "0", code=2, env=NO_GPU)
+    for digits in (23, 5000):
+        told = fail("check", "--time-ms", "9" * digits, code=2, env=NO_GPU)
+        assert f"--time-ms must be at most 9223372036854775807, but is {'9' * digits}\n" in told
     fail("check", "--output", report, env=NO_GPU)
     assert not report.exists()
 

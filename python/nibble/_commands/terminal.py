@@ -13,6 +13,7 @@ from .._load import FLAGS
 from .._native import NibbleError
 
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
+_MOST = (1 << 63) - 1
 
 
 class UsageError(Exception):
@@ -65,9 +66,12 @@ def _whole(must_be: str) -> Callable[[str], int]:
 
 def count(text: str) -> int:
     """For argparse: a number of things."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, but is {text}")
-    return int(text)
+    with contextlib.suppress(ValueError):  # of more digits than Python takes
+        if not text.isdecimal() or int(text) < 1:
+            raise argparse.ArgumentTypeError(f"must be at least 1, but is {text}")
+        if int(text) <= _MOST:
+            return int(text)
+    raise argparse.ArgumentTypeError(f"must be at most {_MOST}, but is {text}")
 
 
 class Progress:
