@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import errno
 import os
 import signal
 import sys
@@ -106,6 +107,10 @@ def guard(work: Callable[[], int]) -> int:
     # A reader such as head may stop early; that is no failure.
     with contextlib.suppress(ValueError):  # not the main thread
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    if sys.stderr is None:  # it is closed, as `2>&-` does: print() would take stdout for it
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    if sys.stdout is None:
+        return complain(f"cannot write the result: {os.strerror(errno.EBADF)}", FAILED)
     # Not every terminal can show every character.
     sys.stdout.reconfigure(errors="replace")
     try:
