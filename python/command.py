@@ -28,7 +28,8 @@ def main() -> int:
     engines = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(engines)
     # As in a program without Python; the command has a handler of its own while it runs a program.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # whoever started it may want it so
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     return engines.main_of(package / "lib" / "libnibble_command.so", "nibble_main")(sys.argv)
 

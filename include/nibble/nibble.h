@@ -55,6 +55,7 @@ typedef struct {
 } nibble_tensor;
 
 typedef struct nibble_device nibble_device;
+typedef struct nibble_trace nibble_trace;
 typedef struct nibble_model nibble_model;
 typedef struct nibble_session nibble_session;
 
@@ -105,11 +106,14 @@ NIBBLE_EXPORT bool nibble_device_has_failed(nibble_device* device) NIBBLE_NOEXCE
 NIBBLE_EXPORT uint64_t nibble_device_live_objects(nibble_device* device) NIBBLE_NOEXCEPT;
 /* How many pipelines the device has compiled so far. Calls never compile. */
 NIBBLE_EXPORT uint64_t nibble_device_compiled_pipelines(nibble_device* device) NIBBLE_NOEXCEPT;
-/* Records what loads and calls on the device do, until stop gives it in the format that chrome://tracing and Perfetto
- * read: JSON, valid until the device's next call of this function. See nibble.hpp. */
-NIBBLE_EXPORT bool nibble_device_start_trace(nibble_device* device) NIBBLE_NOEXCEPT;
-NIBBLE_EXPORT const char* nibble_device_stop_trace(nibble_device* device) NIBBLE_NOEXCEPT;
+/* Records what loads and calls on the device do, until the trace is stopped or freed. See nibble.hpp. */
+NIBBLE_EXPORT nibble_trace* nibble_device_start_trace(nibble_device* device) NIBBLE_NOEXCEPT;
 NIBBLE_EXPORT void nibble_device_free(nibble_device* device) NIBBLE_NOEXCEPT;
+
+/* Ends the trace and gives it in the format that chrome://tracing and Perfetto read: JSON, valid until the trace is
+ * freed. An error if it has ended already. */
+NIBBLE_EXPORT const char* nibble_trace_stop(nibble_trace* trace) NIBBLE_NOEXCEPT;
+NIBBLE_EXPORT void nibble_trace_free(nibble_trace* trace) NIBBLE_NOEXCEPT;
 
 /* `options` may be null. */
 NIBBLE_EXPORT nibble_model* nibble_model_load(nibble_device* device, const char* path,

@@ -7,12 +7,17 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ._native import NibbleError
+from ._options import take_path
 
 
 def check_writable(path: str | os.PathLike) -> Path:
     """Comes before long work: an error if the file could not be written in the end."""
-    path = Path(path)
-    if path.exists() and not path.is_file():
+    path = Path(os.fsdecode(take_path(path)))
+    try:
+        is_other = path.exists() and not path.is_file()
+    except OSError as error:  # such as a name that is too long
+        raise NibbleError(f"'{path}' cannot be written: {error.strerror}", "io") from None
+    if is_other:
         # Whoever may rename over a device or a pipe would lose it.
         raise NibbleError(f"'{path}' cannot be written: it is a folder or no regular file", "io")
     if not os.access(path.parent, os.W_OK):

@@ -10,6 +10,7 @@ from ctypes import CDLL, CFUNCTYPE, c_bool
 
 StopCheck = CFUNCTYPE(c_bool)
 _NO_CHECK = StopCheck(0)
+_STOP = StopCheck(True.__bool__)  # none of Python's code, in which a handler would run
 
 
 def _answers(raised: list[BaseException]) -> Iterator[bool]:
@@ -52,11 +53,17 @@ class Watch:
             else:
                 self._library.nibble_set_stop_check(_NO_CHECK)
                 self._raised.clear()
+        else:
+            self._library.nibble_set_stop_check(_NO_CHECK)
 
-    def stop(self, why: BaseException) -> None:
-        """Ends the main thread's call, as a handler would."""
-        if _is_main():
-            self._raised.append(why)
+    def go_on(self) -> None:
+        """After a callback of a call: those that it made itself asked in their own way."""
+        if _is_main() and not self._answers.gi_running:
+            self._library.nibble_set_stop_check(self._check)
+
+    def stop(self) -> None:
+        """Ends the call that this thread is in."""
+        self._library.nibble_set_stop_check(_STOP)
 
     def interruption(self) -> BaseException | None:
         """What a handler raised during this thread's call that just failed."""

@@ -72,8 +72,9 @@ def _reporter(on_progress: Callable[[int, int], None] | None, failures: list[Bas
         try:
             if not failures:
                 on_progress(done, total)
+                _native.watch.go_on()
         except BaseException as error:  # ctypes would only print it
             failures.append(error)
-            _native.watch.stop(error)
+            _native.watch.stop()
 
     return _native.Progress(report) if on_progress is not None else _native.Progress()

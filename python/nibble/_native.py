@@ -97,9 +97,10 @@ _FUNCTIONS = {
     "nibble_device_has_failed": (c_bool, [c_void_p]),
     "nibble_device_live_objects": (c_uint64, [c_void_p]),
     "nibble_device_compiled_pipelines": (c_uint64, [c_void_p]),
-    "nibble_device_start_trace": (c_bool, [c_void_p]),
-    "nibble_device_stop_trace": (c_char_p, [c_void_p]),
+    "nibble_device_start_trace": (c_void_p, [c_void_p]),
     "nibble_device_free": (None, [c_void_p]),
+    "nibble_trace_stop": (c_char_p, [c_void_p]),
+    "nibble_trace_free": (None, [c_void_p]),
     "nibble_model_load": (c_void_p, [c_void_p, c_char_p, c_void_p]),
     "nibble_model_notes_json": (c_char_p, [c_void_p]),
     "nibble_tune_json": (c_char_p, [c_void_p, c_char_p, c_void_p, c_char_p]),
@@ -146,6 +147,7 @@ _FUNCTIONS = {
 # What makes a native object, and what frees it.
 _OWNED = {
     "nibble_device_open": "nibble_device_free",
+    "nibble_device_start_trace": "nibble_trace_free",
     "nibble_model_load": "nibble_model_free",
     "nibble_model_session": "nibble_session_free",
     "nibble_generator_make": "nibble_generator_free",

@@ -5,10 +5,12 @@ invalid values.
 import json
 import operator
 import os
+import stat
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 
 from ._native import NibbleError
+
+_MOST_TUNING_BYTES = 4 << 20  # as kMostTuningBytes
 
 
 def take_text(value: str, must_be: str) -> bytes:
@@ -19,7 +21,10 @@ def take_text(value: str, must_be: str) -> bytes:
 
 
 def take_path(path: str | os.PathLike) -> bytes:
-    encoded = os.fsencode(path)
+    try:
+        encoded = os.fsencode(path)
+    except UnicodeEncodeError:
+        raise NibbleError(f"{path!r} cannot be opened: a path may not have half of a character in it", "io") from None
     if b"\0" in encoded:
         raise NibbleError(f"'{path}' cannot be opened: a path may not have a NUL in it", "io")
     return encoded
@@ -66,12 +71,7 @@ def take_tuning(value: str | os.PathLike | Mapping | None, must_be: str) -> byte
     if value is None:
         return None
     if isinstance(value, (str, os.PathLike)):
-        try:
-            content = Path(value).read_bytes()
-        except OSError as error:
-            raise NibbleError(f"'{value}' cannot be read: {error.strerror}", "io") from error
-        except ValueError as error:
-            raise NibbleError(f"'{value}' cannot be read: {error}", "io") from error
+        content = _read_tuning(value)
         if b"\0" in content:
             raise NibbleError(f"'{value}' is not JSON: it has a NUL in it", "invalid_argument")
         return content
@@ -83,6 +83,21 @@ def take_tuning(value: str | os.PathLike | Mapping | None, must_be: str) -> byte
         raise _refusal(value, must_be) from None
     except RecursionError:
         raise NibbleError(f"{must_be}, not one so deep", "invalid_argument") from None
+
+
+def _read_tuning(path: str | os.PathLike) -> bytes:
+    try:
+        # Without O_NONBLOCK, opening a named pipe would wait for a writer.
+        with open(take_path(path), "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            facts = os.fstat(file.fileno())
+            if not stat.S_ISREG(facts.st_mode):
+                raise NibbleError(f"'{path}' cannot be read: it is no regular file", "io")
+            if facts.st_size > _MOST_TUNING_BYTES:
+                sentence = f"'{path}' has {facts.st_size} bytes, but {_MOST_TUNING_BYTES} are the most"
+                raise NibbleError(sentence, "invalid_argument")
+            return file.read(_MOST_TUNING_BYTES)
+    except OSError as error:
+        raise NibbleError(f"'{path}' cannot be read: {error.strerror}", "io") from error
 
 
 def _is_plain(text: str) -> bool:

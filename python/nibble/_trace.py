@@ -12,11 +12,11 @@ from ._native import check, lib
 def trace(device: int, path: str | os.PathLike) -> Iterator[None]:
     """Writes what loads and calls on the native device do within the block. After an error, nothing."""
     path = check_writable(path)
-    check(lib.nibble_device_start_trace(device))
+    owner = check(lib.nibble_device_start_trace(device))
     try:
         yield
+        events = check(lib.nibble_trace_stop(owner))
     finally:
-        events = lib.nibble_device_stop_trace(device)
-    check(events is not None)
+        del owner  # whoever keeps the traceback of an error does not keep the device traced
     with new_file(path) as file:
         file.write(events)

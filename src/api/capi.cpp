@@ -1,4 +1,7 @@
 #include "api/capi.hpp"
+
+#include <memory>
+
 #include "api/c_options.hpp"
 #include "api/check_node.hpp"
 #include "api/describe.hpp"
@@ -74,7 +77,7 @@ nibble_device* nibble_device_open(const char* selector, const char* engine) noex
     if (!device) return failed(std::move(device).error());
     auto json = nibble::to_json(device->info());
     if (!json) return failed(std::move(json).error());
-    return new nibble_device{*device, json->dump(), {}};
+    return new nibble_device{*device, json->dump()};
   });
 }
 
@@ -94,23 +97,34 @@ uint64_t nibble_device_compiled_pipelines(nibble_device* device) noexcept {
   return entry([&]() -> uint64_t { return is_there(device, "device") ? device->device.compiled_pipelines() : 0; });
 }
 
-bool nibble_device_start_trace(nibble_device* device) noexcept {
-  return entry([&]() -> bool { return is_usable(device, "device") && ok(device->device.start_trace()); });
-}
-
-const char* nibble_device_stop_trace(nibble_device* device) noexcept {
-  return entry([&]() -> const char* {
+nibble_trace* nibble_device_start_trace(nibble_device* device) noexcept {
+  return entry([&]() -> nibble_trace* {
     if (!is_usable(device, "device")) return nullptr;
-    auto trace = device->device.stop_trace();
-    if (!trace) return failed(std::move(trace).error());
-    auto json = nibble::chrome_trace(*trace);
-    if (!json) return failed(std::move(json).error());
-    device->trace = std::move(*json);
-    return device->trace.c_str();
+    auto trace = std::make_unique<nibble_trace>(device->device);
+    if (!ok(trace->device.start_trace())) return nullptr;
+    trace->is_on = true;
+    return trace.release();
   });
 }
 
 void nibble_device_free(nibble_device* device) noexcept { discard(device); }
+
+const char* nibble_trace_stop(nibble_trace* trace) noexcept {
+  return entry([&]() -> const char* {
+    if (!is_usable(trace, "trace")) return nullptr;
+    if (!trace->is_on.exchange(false)) {
+      return failed({nibble::ErrorCode::invalid_argument, "this trace has ended already"});
+    }
+    auto events = trace->device.stop_trace();
+    if (!events) return failed(std::move(events).error());
+    auto json = nibble::chrome_trace(*events);
+    if (!json) return failed(std::move(json).error());
+    trace->json = std::move(*json);
+    return trace->json.c_str();
+  });
+}
+
+void nibble_trace_free(nibble_trace* trace) noexcept { discard(trace); }
 
 }  // extern "C"
 

@@ -1,6 +1,7 @@
 // What the files of the C API share: its handles, the calling thread's last error, and how its functions begin.
 #pragma once
 
+#include <atomic>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,7 +15,18 @@
 struct nibble_device {
   nibble::Device device;
   std::string json;
-  std::string trace;
+};
+struct nibble_trace {
+  explicit nibble_trace(const nibble::Device& traced) : device(traced) {}
+  nibble_trace(const nibble_trace&) = delete;
+  nibble_trace& operator=(const nibble_trace&) = delete;
+  ~nibble_trace() {
+    if (is_on) (void)device.stop_trace();
+  }
+
+  nibble::Device device;
+  std::atomic<bool> is_on = false;
+  std::string json;
 };
 struct nibble_model {
   nibble::Model model;

@@ -31,6 +31,18 @@ class StopAfter {
   Clock::time_point before_;
 };
 
+/// While it lives, no time ends what this thread calls and loads: for the user's own code, within work that has one.
+class WithoutEnd {
+ public:
+  WithoutEnd();
+  WithoutEnd(const WithoutEnd&) = delete;
+  WithoutEnd& operator=(const WithoutEnd&) = delete;
+  ~WithoutEnd();
+
+ private:
+  StopAfter::Clock::time_point before_;
+};
+
 /// The error of a load whose thread wants to stop.
 Status check_stop_of_load();
 

@@ -46,7 +46,10 @@ class Tuner {
       // Where variants are near to each other, a case may take twice its share of the time that is left.
       const double budget_us = 2 * Microseconds(end - Clock::now()).count() / static_cast<double>(tuned_.cases - i);
       if (bench) TRY(measure(*bench, one, found.calls[one.call], budget_us));
-      if (progress && !is_cut_short_) progress(i + 1, tuned_.cases);
+      if (progress && !is_cut_short_) {
+        const WithoutEnd of_the_user;
+        progress(i + 1, tuned_.cases);
+      }
     }
     TRY(check_process());
     TRY(device_->check());

@@ -5,6 +5,7 @@ import getpass
 import json
 import os
 import re
+import resource
 import socket
 from dataclasses import replace
 from pathlib import Path
@@ -143,8 +144,32 @@ def test_ctrl_c_leaves_a_report_of_what_is_known(report, monkeypatch):
 def test_wrong_usage_is_told(report):
     assert "no case has 'nonesuch' in its name" in fail("check", "--case", "nonesuch", code=2, env=NO_GPU)
     assert "must be at least 1" in fail("check", "--time-ms", "0", code=2, env=NO_GPU)
+    for digits in (23, 5000):
+        told = fail("check", "--time-ms", "9" * digits, code=2, env=NO_GPU)
+        assert f"--time-ms must be at most 9223372036854775807, but is {'9' * digits}\n" in told
     fail("check", "--output", report, env=NO_GPU)
     assert not report.exists()
+
+
+def test_a_report_that_cannot_be_written_leaves_the_old_one(report, monkeypatch):
+    report.write_text("the old one")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    full_report = checking.Check.report
+
+    def report_on_a_full_disk(check) -> dict:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+        return full_report(check)
+
+    monkeypatch.setattr(checking.Check, "report", report_on_a_full_disk)
+    given = options(report)
+    given.json = True  # so that nothing is said of the device before the work
+    try:
+        with pytest.raises(nibble.NibbleError, match=f"^'{report}' cannot be written: File too large$"):
+            command.run(given, ["transposed"])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert report.read_text() == "the old one"
+    assert list(report.parent.iterdir()) == [report]
 
 
 def test_errors_are_parts_of_what_is_usual():

@@ -55,6 +55,25 @@ def test_a_result_that_cannot_be_written_is_an_error():
     assert "cannot write the result" in done.stderr
 
 
+def closed(number: int, *arguments) -> tuple[int, str]:
+    """The exit code of a command that has not stdout (1) or stderr (2), and what it writes on the other."""
+    done = subprocess.run(
+        [COMMAND, *arguments], capture_output=True, text=True, env={**os.environ, **NO_GPU},
+        preexec_fn=lambda: os.close(number),
+    )  # fmt: skip
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("command", ["ops", "check"])
+def test_a_result_that_nobody_can_read_is_an_error(command):
+    assert closed(1, command) == (1, "nibble: cannot write the result: Bad file descriptor\n")
+
+
+@pytest.mark.parametrize("arguments", [["inspect", "/nonexistent"], ["check", "--output", "/nonexistent/x.json"]])
+def test_complaints_that_nobody_can_read_are_no_result(arguments):
+    assert closed(2, *arguments) == (1, "")
+
+
 def test_ops_lists_what_a_program_may_have():
     listed = {line.split()[0] for line in succeed("ops", env=NO_GPU).splitlines()[1:]}
     rows = {row["name"]: row for row in json.loads(succeed("ops", "--json", env=NO_GPU))}

@@ -3,10 +3,11 @@
 import contextlib
 import logging
 import signal
+from types import SimpleNamespace
 
 import pytest
 
-from nibble._interrupt import heard
+from nibble._interrupt import Watch, heard
 
 pytestmark = pytest.mark.host
 
@@ -58,6 +59,19 @@ def test_other_errors_stay_what_they_are(handler, caplog):
         fail()
     assert [record.message for record in caplog.records] == ["of use"]
     assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_a_call_that_its_callback_made_calls_in_is_asked_again():
+    checks = []
+    watch = Watch(SimpleNamespace(nibble_set_stop_check=checks.append))
+    with watch:
+        outer = checks[-1]
+        with watch:
+            pass
+        assert checks[-1] is not outer
+        watch.go_on()
+        assert checks[-1] is outer
+    assert checks[-1] is not outer
 
 
 def test_an_export_is_interrupted_where_torch_reads_a_size(request):

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import os
 import re
 from pathlib import Path
 
@@ -120,7 +121,7 @@ def test_wrong_value_is_refused(options, sentence):
 @pytest.mark.parametrize(
     ("options", "part"),
     [
-        ({"tuning": "no\0such.json"}, "cannot be read: embedded null byte"),
+        ({"tuning": "no\0such.json"}, "a path may not have a NUL in it"),
         ({"tuning": {"choices": [float("nan")]}}, "tuning must be an object with a list of choices, not"),
         ({"method": "forward\0junk"}, "not 'forward\\x00junk'"),
         ({"method": "\ud800"}, "not '\\ud800'"),
@@ -136,9 +137,10 @@ def test_what_c_would_misread_is_refused(options, part):
     assert part in str(error.value)
 
 
-def test_path_with_a_nul_is_refused():
-    with pytest.raises(nibble.NibbleError, match="may not have a NUL in it") as error:
-        nibble.load("model.pte\0junk")
+@pytest.mark.parametrize(("path", "part"), [("model.pte\0junk", "a NUL"), ("\ud800.pte", "half of a character")])
+def test_path_that_c_cannot_take_is_refused(path, part):
+    with pytest.raises(nibble.NibbleError, match=f"may not have {part} in it") as error:
+        nibble.load(path)
     assert error.value.code == "io"
 
 
@@ -172,6 +174,24 @@ def test_empty_tuning_file_is_no_default(program, tmp_path):
     (tmp_path / "empty.json").touch()
     with pytest.raises(nibble.NibbleError, match="the tuning is not a JSON object"):
         nibble.load(program("q4_mean").path, tuning=tmp_path / "empty.json")
+
+
+def test_tuning_that_is_no_file_is_told_at_once(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    no_file = "it is no regular file"
+    for path, why in ((pipe, no_file), ("/dev/zero", no_file), (tmp_path, "Is a directory")):
+        with pytest.raises(nibble.NibbleError, match=f"^'{path}' cannot be read: {why}$") as error:
+            nibble.load("model.pte", tuning=path)
+        assert error.value.code == "io"
+
+
+def test_tuning_that_is_too_long_is_not_read(tmp_path):
+    path = tmp_path / "long.json"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(nibble.NibbleError, match=f"'{path}' has {1 << 40} bytes, but 4194304 are the most"):
+        nibble.load("model.pte", tuning=path)
 
 
 def test_tuning_is_replayed_from_a_file(tmp_path):

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import executorch.runtime
 import numpy as np
@@ -226,7 +227,7 @@ import sys
 from pathlib import Path
 import nibble
 
-FILES = {str(Path(nibble.__file__).parent / name) for name in ("_program.py", "_native.py")}
+FILES = {str(Path(nibble.__file__).parent / name) for name in ("_program.py", "_native.py", "_trace.py")}
 
 def interrupted(call, at):
     left = at
@@ -253,8 +254,13 @@ def at_every_step(call):
     before, at = device.live_objects, 1
     while interrupted(call, at):
         assert device.live_objects == before, (call, at)
+        traced()  # nobody else does
         at += 1
     assert device.live_objects == before and at > 30, (call, at)
+
+def traced():
+    with device.trace(sys.argv[2]):
+        pass
 
 with nibble.Device() as device:
     with nibble.load(sys.argv[1], device) as model:
@@ -264,13 +270,14 @@ with nibble.Device() as device:
         at_every_step(lambda: model.session())
         at_every_step(lambda: model.session().states)
         at_every_step(lambda: model.session().close())
+        at_every_step(traced)
 # Whoever opens a device that is open gets that one, with its kernels.
 assert nibble.Device().compiled_pipelines == 0
 """
 
 
 def test_an_interrupt_while_things_are_made_loses_none_of_them(tmp_path):
-    command = [sys.executable, "-c", AT_EVERY_STEP, sums(tmp_path / "small.pte", 2)]
+    command = [sys.executable, "-c", AT_EVERY_STEP, sums(tmp_path / "small.pte", 2), tmp_path / "trace.json"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -286,17 +293,27 @@ def test_what_a_progress_raised_does_not_come_out_of_another_call(program):
         nibble.Device("no such device")
 
 
-def test_a_progress_that_fails_ends_the_load_at_once(program):
+def in_another_thread(call):
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(call).result()
+
+
+@pytest.mark.parametrize("run", [lambda call: call(), in_another_thread], ids=["main_thread", "another_thread"])
+def test_a_progress_that_fails_ends_the_load_at_once(program, run):
     seen = []
 
     def fail(done: int, total: int) -> None:
         seen.append((done, total))
         raise LookupError("from the progress")
 
-    with pytest.raises(LookupError, match="from the progress"):
-        nibble.load(program("q4_llama_group_32").path, on_progress=fail)
-    assert nibble.lib.nibble_error().decode() == "loading was cancelled"
-    assert len(seen) == 1
+    def check() -> None:
+        with pytest.raises(LookupError, match="from the progress"):
+            nibble.load(program("q4_llama_group_32").path, on_progress=fail)
+        assert nibble.lib.nibble_error().decode() == "loading was cancelled"
+        assert len(seen) == 1
+        nibble.load(program("q4_llama_group_32").path).close()  # the next one is not ended
+
+    run(check)
 
 
 def caught(process: subprocess.Popen, number: int) -> bool:
@@ -353,3 +370,16 @@ def test_a_second_ctrl_c_ends_the_command_at_once(run_command):
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
     assert process.wait(timeout=120) == -signal.SIGINT
+
+
+@pytest.mark.skipif(COMMAND is None, reason="the command nibble is not installed beside this Python")
+def test_a_command_that_was_told_to_ignore_ctrl_c_goes_on(long_path):
+    process = subprocess.Popen(
+        [COMMAND, "bench", str(long_path), "--calls", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+    )  # fmt: skip
+    while process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.01)
+    _, said = process.communicate()
+    assert (process.returncode, said) == (0, "")

@@ -124,6 +124,27 @@ def test_a_device_is_traced_within_a_block(tmp_path):
             pytest.fail("the block began")
 
 
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("a\0b", "a path may not have a NUL in it"),
+        ("\ud800", "a path may not have half of a character in it"),
+        ("x" * 300, "cannot be written: File name too long"),
+        ("x" * 250, "cannot be written: File name too long"),  # while it is unfinished
+    ],
+    ids=["nul", "half", "long", "almost_as_long"],
+)
+def test_a_path_that_no_file_can_have_is_told(name, sentence, tmp_path):
+    with (
+        nibble.Device() as device,
+        pytest.raises(nibble.NibbleError, match=sentence) as error,
+        device.trace(f"{tmp_path}/{name}"),
+    ):
+        pass
+    assert error.value.code == "io"
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.fixture(params=["runtime", "module"])
 def inspected(request, tmp_path):
     """Gives the Inspector's events after some calls of a program, with times in ms."""

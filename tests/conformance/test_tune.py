@@ -5,6 +5,7 @@ import re
 import shutil
 import signal
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -121,13 +122,21 @@ def test_progress_counts_cases(program):
     assert seen == [(i + 1, cases) for i in range(cases)]
 
 
-def test_what_progress_raises_ends_it_and_what_was_measured_is_kept(program, cache):
+@pytest.mark.parametrize("thread", ["main", "other"])
+def test_what_progress_raises_ends_it_and_what_was_measured_is_kept(program, cache, thread):
     def stop(done: int, _total: int) -> None:
         if done == 2:
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt):
-        nibble.tune(program, on_progress=stop, tune_ms=LONG)
+    def tune() -> None:
+        with pytest.raises(KeyboardInterrupt):
+            nibble.tune(program, on_progress=stop, tune_ms=LONG)
+
+    if thread == "main":
+        tune()
+    else:
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(tune).result()
     (kept,) = cache.iterdir()
     assert json.loads(kept.read_text())["tunings"][0]["measured"] == 2
 

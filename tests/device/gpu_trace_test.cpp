@@ -226,17 +226,44 @@ TEST_F(TraceTest, without_timestamps_only_the_host_is_traced_and_the_command_say
 TEST_F(TraceTest, the_c_api_gives_the_file) {
   auto* native = nibble_device_open(nullptr, nullptr);
   ASSERT_NE(native, nullptr);
-  EXPECT_EQ(nibble_device_stop_trace(native), nullptr);
-  EXPECT_STREQ(nibble_error(), "this device is not being traced");
-  EXPECT_FALSE(nibble_device_start_trace(nullptr));
-  ASSERT_TRUE(nibble_device_start_trace(native));
-  EXPECT_FALSE(nibble_device_start_trace(native));
+  EXPECT_EQ(nibble_device_start_trace(nullptr), nullptr);
+  EXPECT_EQ(nibble_trace_stop(nullptr), nullptr);
+  auto* trace = nibble_device_start_trace(native);
+  ASSERT_NE(trace, nullptr);
+  EXPECT_EQ(nibble_device_start_trace(native), nullptr);
+  EXPECT_STREQ(nibble_error(), "this device is being traced already");
   session(traced_sums());
-  const char* text = nibble_device_stop_trace(native);
+  const char* text = nibble_trace_stop(trace);
   ASSERT_NE(text, nullptr);
+  EXPECT_EQ(nibble_trace_stop(trace), nullptr);
+  EXPECT_STREQ(nibble_error(), "this trace has ended already");
+
+  // Another trace, and the end of the device, leave the text as it is.
+  auto* other = nibble_device_start_trace(native);
+  ASSERT_NE(other, nullptr);
+  nibble_device_free(native);
+  EXPECT_NE(nibble_trace_stop(other), text);
+  nibble_trace_free(other);
   const auto json = Json::parse(text);
   ASSERT_TRUE(succeeds(json));
   EXPECT_GT(json->find("traceEvents")->as<Json::Array>()->size(), 5U) << "it is the device that others have opened";
+  nibble_trace_free(trace);
+}
+
+TEST_F(TraceTest, to_free_one_of_the_c_api_ends_it_and_no_other) {
+  auto* native = nibble_device_open(nullptr, nullptr);
+  ASSERT_NE(native, nullptr);
+  auto* stopped = nibble_device_start_trace(native);
+  ASSERT_NE(nibble_trace_stop(stopped), nullptr);
+  auto* dropped = nibble_device_start_trace(native);
+  ASSERT_NE(dropped, nullptr);
+  nibble_trace_free(stopped);
+  EXPECT_EQ(nibble_device_start_trace(native), nullptr) << "the second one goes on";
+  nibble_trace_free(dropped);
+  auto* next = nibble_device_start_trace(native);
+  EXPECT_NE(next, nullptr);
+  nibble_trace_free(next);
+  nibble_trace_free(nullptr);
   nibble_device_free(native);
 }
 

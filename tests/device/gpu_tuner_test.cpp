@@ -2,7 +2,12 @@
 #include "gpu/tuner.hpp"
 
 #include <atomic>
+#include <chrono>
+#include <optional>
+#include <thread>
+#include <utility>
 
+#include "gpu/stop.hpp"
 #include "gpu_fixture.hpp"
 #include "ops/registry.hpp"
 #include "stop_checks.hpp"
@@ -279,6 +284,34 @@ TEST_F(TunerTest, a_variant_that_leaves_another_state_is_refused) {
   EXPECT_EQ(tuned->measured, tuned->cases);
   EXPECT_EQ(tuned->refused,
             std::vector<std::string>{"test.added: adding=twice: its results differ from those of once"});
+}
+
+TEST_F(TunerTest, its_time_does_not_end_what_the_progress_does) {
+  const auto plan = doubling(64);
+  constexpr std::uint64_t kShortMs = 1000;
+  std::optional<Result<gpu::Tuned>> own;
+  const auto tuned = tune(plan, kShortMs, [&](std::uint64_t, std::uint64_t) {
+    if (own) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(kShortMs));
+    EXPECT_FALSE(gpu::is_stop_wanted());
+    own = tune(plan);
+  });
+  ASSERT_TRUE(succeeds(tuned));
+  EXPECT_EQ(tuned->ended, gpu::Tuned::Ended::out_of_time);
+  ASSERT_TRUE(own && succeeds(*own));
+  EXPECT_EQ((*own)->ended, gpu::Tuned::Ended::complete);
+}
+
+TEST_F(TunerTest, its_time_does_not_end_what_a_stop_check_does) {
+  bool is_asked = false;
+  const Acts asked([&] {
+    if (std::exchange(is_asked, true)) return;
+    EXPECT_FALSE(gpu::is_stop_wanted());
+  });
+  const auto tuned = tune(doubling(64), 0);
+  ASSERT_TRUE(succeeds(tuned));
+  EXPECT_EQ(tuned->ended, gpu::Tuned::Ended::out_of_time);
+  EXPECT_TRUE(is_asked);
 }
 
 TEST_F(TunerTest, what_the_gpu_has_no_memory_for_is_refused_with_a_word) {

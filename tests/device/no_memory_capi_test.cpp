@@ -122,8 +122,8 @@ TEST_F(CapiNoMemory, every_call_of_sessions_and_traces_gives_errors) {
     const auto use_all = [&]() -> Status {
       const auto opened = open();
       TRY(told(opened != nullptr));
-      (void)nibble_device_stop_trace(opened.get());  // of one that failed
-      TRY(told(nibble_device_start_trace(opened.get())));
+      const Owned<nibble_trace> trace(nibble_device_start_trace(opened.get()), nibble_trace_free);
+      TRY(told(trace != nullptr));
       nibble_load_options options{};
       options.staged = is_staged ? 1 : 0;
       const auto model = load(opened.get(), &options);
@@ -140,7 +140,7 @@ TEST_F(CapiNoMemory, every_call_of_sessions_and_traces_gives_errors) {
       TRY(told(nibble_session_rewind(forked.get(), 0)));
       TRY(told(nibble_session_restore(session.get(), state.c_str())));
       TRY(call(session.get(), 4));
-      return told(nibble_device_stop_trace(opened.get()) != nullptr);
+      return told(nibble_trace_stop(trace.get()) != nullptr);
     };
     sweep(use_all, 100);
   }

@@ -29,10 +29,12 @@ inline std::string sentence(const char* call) {
 }
 
 struct Free {
+  void operator()(nibble_trace* trace) const { nibble_trace_free(trace); }
   void operator()(nibble_model* model) const { nibble_model_free(model); }
   void operator()(nibble_session* session) const { nibble_session_free(session); }
   void operator()(nibble_generator* generator) const { nibble_generator_free(generator); }
 };
+using TracePtr = std::unique_ptr<nibble_trace, Free>;
 using ModelPtr = std::unique_ptr<nibble_model, Free>;
 using SessionPtr = std::unique_ptr<nibble_session, Free>;
 using GeneratorPtr = std::unique_ptr<nibble_generator, Free>;

@@ -94,15 +94,15 @@ bool act(SessionPtr& session, std::uint64_t what, std::int64_t rows) {
 
 /// While it lives, the device is traced.
 struct Traced {
-  explicit Traced(bool is_wanted) : is_on(is_wanted) {
-    if (is_on && !nibble_device_start_trace(device)) report(sentence("nibble_device_start_trace"));
+  explicit Traced(bool is_wanted) : trace(is_wanted ? nibble_device_start_trace(device) : nullptr) {
+    if (is_wanted && !trace) report(sentence("nibble_device_start_trace"));
   }
   Traced(const Traced&) = delete;
   Traced& operator=(const Traced&) = delete;
   ~Traced() {
-    if (is_on && nibble_device_stop_trace(device) == nullptr) report(sentence("nibble_device_stop_trace"));
+    if (trace && nibble_trace_stop(trace.get()) == nullptr) report(sentence("nibble_trace_stop"));
   }
-  const bool is_on;
+  const TracePtr trace;
 };
 
 /// A few tokens, where the program is a language model.

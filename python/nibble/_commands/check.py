@@ -7,7 +7,7 @@ import sys
 from .. import Device
 from .._check.cases import cases, names
 from .._check.check import Check
-from .._files import check_writable
+from .._files import check_writable, new_file
 from .terminal import FAILED, Parser, Progress, add_device_options, complain, count, counted, guard
 
 DESCRIPTION = """\
@@ -52,8 +52,8 @@ def run(options: argparse.Namespace, chosen: list[str], every=cases) -> int:
                 check.run((case for case in every() if case.name in chosen), tell)
         finally:
             # After Ctrl-C too, with what is known.
-            with open(options.output, "w", encoding="utf-8") as file:
-                json.dump(check.report(), file, indent=1)
+            with new_file(options.output) as file:
+                file.write(json.dumps(check.report(), indent=1).encode())
     if options.json:
         print(json.dumps(check.report(), indent=1))
     else:

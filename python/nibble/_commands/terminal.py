@@ -2,6 +2,7 @@
 
 import argparse
 import contextlib
+import errno
 import os
 import signal
 import sys
@@ -13,6 +14,7 @@ from .._load import FLAGS
 from .._native import NibbleError
 
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
+_MOST = (1 << 63) - 1
 
 
 class UsageError(Exception):
@@ -65,9 +67,12 @@ def _whole(must_be: str) -> Callable[[str], int]:
 
 def count(text: str) -> int:
     """For argparse: a number of things."""
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be at least 1, but is {text}")
-    return int(text)
+    with contextlib.suppress(ValueError):  # of more digits than Python takes
+        if not text.isdecimal() or int(text) < 1:
+            raise argparse.ArgumentTypeError(f"must be at least 1, but is {text}")
+        if int(text) <= _MOST:
+            return int(text)
+    raise argparse.ArgumentTypeError(f"must be at most {_MOST}, but is {text}")
 
 
 class Progress:
@@ -102,6 +107,10 @@ def guard(work: Callable[[], int]) -> int:
     # A reader such as head may stop early; that is no failure.
     with contextlib.suppress(ValueError):  # not the main thread
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    if sys.stderr is None:  # it is closed, as `2>&-` does: print() would take stdout for it
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    if sys.stdout is None:
+        return complain(f"cannot write the result: {os.strerror(errno.EBADF)}", FAILED)
     # Not every terminal can show every character.
     sys.stdout.reconfigure(errors="replace")
     try:
