@@ -343,7 +343,9 @@ def check_person(text: str) -> None:
 def test_every_output_is_of_the_schema(model, count):
     with model.session() as session:
         for seed in range(count):
-            generation = session.generate([1, 2, 3], json_schema=SCHEMA, temperature=1, seed=seed, max_tokens=CONTEXT - 10)
+            generation = session.generate(
+                [1, 2, 3], json_schema=SCHEMA, temperature=1, seed=seed, max_tokens=CONTEXT - 10
+            )
             check_person(generation.run())
             assert generation.finish_reason == "stop"
 
