@@ -49,7 +49,8 @@ class Script:
         ]
         self.done = 0
 
-        # Of every prompt from place 0 and what follows it, the largest difference from NumPy.
+        # Of every prompt from place 0 and what follows it, the largest difference from NumPy; where activations are
+        # rounded, from the nearer of NumPy and torch, which differ from each other, too.
         self.differences: list[float] = []
 
     def go_on(self, count: int) -> None:
@@ -60,7 +61,10 @@ class Script:
             check_logits(logits, by_torch, self.case.atol, what)
             if inputs[1][0] == 0:
                 self.differences.append(0)
-            self.differences[-1] = max(self.differences[-1], np.abs(logits - by_numpy).max())
+            difference = np.abs(logits - by_numpy).max()
+            if self.case.quantization == "8da4w":
+                difference = min(difference, np.abs(logits - by_torch).max())
+            self.differences[-1] = max(self.differences[-1], difference)
             self.done += 1
 
 
