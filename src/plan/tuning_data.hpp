@@ -16,8 +16,8 @@ void fill_input(const InputDesc& input, std::uint64_t rows, std::int32_t integer
 /// sums. With a tolerance of 0 all must be the same.
 bool agree(DType dtype, std::span<const std::byte> a, std::span<const std::byte> b, float tolerance);
 
-/// That of a choice, for an output that the device keeps in this type: a float16 is rounded to an eleventh bit, and so
-/// is what a choice adds up in halves.
+/// That of a choice, for an output that the device keeps in this type: a float16 is rounded to an eleventh bit, and of
+/// what a choice adds up in halves each part is.
 float tolerance_of(const Choice& choice, DType stored, const DeviceProfile& profile);
 
 }  // namespace nibble
