@@ -143,12 +143,15 @@ Result<NewFile> new_file(const std::string& path) {
   std::error_code error;
   if (const auto folder = std::filesystem::path(path).parent_path(); !folder.empty())
     std::filesystem::create_directories(folder, error);
-  return NewFile::create(path);
+  return NewFile::create(path, NewFile::Readers::usual);
 }
 
-/// Writes a document, in place of what a file has.
-Status write(const std::string& path, const std::string& text) {
-  TRY_ASSIGN(auto file, new_file(path));
+/// Writes what `changed` makes of the text that a file has, in its place.
+template <class F>
+Status rewrite(const std::string& path, F&& changed) {
+  const auto place = behind_links(path);
+  TRY_ASSIGN(auto file, new_file(place));
+  TRY_ASSIGN(const std::string text, changed(text_of(place)));
   TRY(file.write(std::as_bytes(std::span(text))));
   return file.finish();
 }
@@ -186,16 +189,15 @@ Status check_keeping(const std::string& path, IfDamaged if_damaged) {
     TRY_ASSIGN(const auto before, text_of(path));
     if (!before.empty()) TRY(in_file(path, merge_tunings({&before, 1})));
   }
-  TRY(new_file(path));
+  TRY(new_file(behind_links(path)));
   return {};
 }
 
 Status keep_tuning(const std::string& path, const Json& tuning, IfDamaged if_damaged) {
-  auto text = text_of(path);
-  if (text) text = in_file(path, merge_tuning(*text, tuning));
-  if (!text && if_damaged == IfDamaged::replace) text = merge_tuning({}, tuning);
-  TRY(text);
-  return write(path, *text);
+  return rewrite(path, [&](Result<std::string> text) {
+    if (text) text = in_file(path, merge_tuning(*text, tuning));
+    return !text && if_damaged == IfDamaged::replace ? merge_tuning({}, tuning) : text;
+  });
 }
 
 Status merge_files(const std::string& path, std::span<const std::string> others) {
@@ -205,10 +207,10 @@ Status merge_files(const std::string& path, std::span<const std::string> others)
     TRY(in_file(other, merge_tunings({&text, 1})));
     texts.push_back(std::move(text));
   }
-  TRY_ASSIGN(auto before, text_of(path));
-  if (!before.empty()) texts.insert(texts.begin(), std::move(before));
-  TRY_ASSIGN(const auto merged, in_file(path, merge_tunings(texts)));
-  return write(path, merged);
+  return rewrite(path, [&](Result<std::string> before) {
+    if (before && !before->empty()) texts.insert(texts.begin(), std::move(*before));
+    return before ? in_file(path, merge_tunings(texts)) : before;
+  });
 }
 
 bool was_stopped(std::string_view text, const TunedOn& on) {
