@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <tuple>
 
+#include "api/folder_lock.hpp"
 #include "api/new_file.hpp"
 #include "api/tuning_json.hpp"
 #include "plan/variant.hpp"
@@ -151,6 +152,7 @@ template <class F>
 Status rewrite(const std::string& path, F&& changed) {
   const auto place = behind_links(path);
   TRY_ASSIGN(auto file, new_file(place));
+  const FolderLock alone(std::filesystem::path(place).parent_path().string());
   TRY_ASSIGN(const std::string text, changed(text_of(place)));
   TRY(file.write(std::as_bytes(std::span(text))));
   return file.finish();

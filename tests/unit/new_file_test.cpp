@@ -1,12 +1,15 @@
-// Files that replace others: who may read them, and what becomes of links.
+// Files that replace others: who may read them, what becomes of links, and of two that are written at once.
 #include "api/new_file.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "api/tuning_json.hpp"
 #include "api/tuning_merge.hpp"
@@ -102,6 +105,35 @@ TEST_F(NewFileTest, a_tuning_is_kept_behind_a_link_and_everyone_may_read_it) {
   EXPECT_EQ(files(), 2U) << "nothing else is left";
   fs::create_symlink("loop", folder_ / "loop");
   EXPECT_EQ(behind_links(*this / "loop"), *this / "loop");
+}
+
+TEST_F(NewFileTest, of_tunings_that_end_together_none_is_lost) {
+  constexpr int kThreads = 4;
+  constexpr int kEach = 10;
+  const auto path = *this / "tuning.json";
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < kEach; ++i) EXPECT_TRUE(succeeds(keep(path, fmt::format("{} {}", t, i))));
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  const auto json = Json::parse(read(path));
+  ASSERT_TRUE(succeeds(json));
+  EXPECT_EQ(tunings_of(*json)->size(), std::size_t{kThreads * kEach});
+  EXPECT_EQ(files(), 1U);
+}
+
+TEST_F(NewFileTest, a_tuning_waits_for_who_changes_files_of_the_folder) {
+  const auto path = *this / "tuning.json";
+  const int other = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  ASSERT_EQ(::flock(other, LOCK_EX), 0);
+  std::thread keeping([&] { EXPECT_TRUE(succeeds(keep(path, "A"))); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_FALSE(fs::exists(path));
+  ::close(other);
+  keeping.join();
+  EXPECT_TRUE(fs::exists(path));
 }
 
 }  // namespace
