@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <tuple>
+#include <unordered_set>
 
 #include "api/folder_lock.hpp"
 #include "api/new_file.hpp"
@@ -44,16 +45,17 @@ Result<std::vector<WrittenRow>> written_rows(const Json& tuning) {
   return written;
 }
 
-/// All sentences of both, each once.
+/// The sentences of both, each once: those of the newer first, and not more than anyone reads.
 Json all_refused(const Json& older, const Json& newer) {
   Json all = Json::array();
+  constexpr std::size_t kMost = 1024;
+  std::unordered_set<std::string_view> known;
   for (const Json* tuning : {&newer, &older}) {
     const Json* list = tuning->find("refused");
     if (list == nullptr || list->as<Json::Array>() == nullptr) continue;
     for (const auto& one : *list->as<Json::Array>()) {
       const auto* text = one.as<std::string>();
-      const auto is_same = [&](const Json& known) { return *known.as<std::string>() == *text; };
-      if (text != nullptr && std::ranges::none_of(*all.as<Json::Array>(), is_same)) all.push_back(*text);
+      if (text != nullptr && known.size() < kMost && known.insert(*text).second) all.push_back(*text);
     }
   }
   return all;
@@ -107,6 +109,7 @@ Status add_tuning(Json& list, const Json& tuning) {
     return {};
   }
   if (is_of_this_version(on)) TRY(rows_of(tuning));
+  TRY(check_tuning_count(tunings.size() + 1));
   tunings.push_back(tuning);
   return {};
 }

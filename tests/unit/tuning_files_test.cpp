@@ -154,6 +154,40 @@ TEST(TuningFiles, bytes_and_rows_are_bounded) {
   EXPECT_TRUE(fails_with(Preferences::make({.tuning = rows}, known), "more than 4096 rows for the choice 'product'"));
 }
 
+TEST(TuningFiles, a_document_has_a_bounded_number_of_tunings) {
+  const auto document = [](std::size_t first, std::size_t count) {
+    Json list = Json::array();
+    for (std::size_t i = first; i < first + count; ++i) list.push_back(tuning(std::to_string(i), {}));
+    Json json = Json::object();
+    json["tunings"] = std::move(list);
+    return json.dump();
+  };
+  constexpr std::string_view kTooMany = "there are 257 tunings in one document, but 256 are the most";
+  const auto full = document(0, kMostTunings);
+  EXPECT_TRUE(succeeds(tuning_from_json(full)));
+  EXPECT_TRUE(fails_with(tuning_from_json(document(0, kMostTunings + 1)), kTooMany));
+  EXPECT_TRUE(succeeds(merge_tunings(Texts{full, full})));
+  EXPECT_TRUE(fails_with(merge_tunings(Texts{full, document(kMostTunings, 1)}), kTooMany));
+  EXPECT_TRUE(fails_with(merge_tunings(Texts{document(0, kMostTunings + 1)}), kTooMany));
+  EXPECT_TRUE(fails_with(merge_tuning(full, tuning("A", {})), kTooMany));
+}
+
+TEST(TuningFiles, of_many_refused_variants_the_newest_stay) {
+  const auto text = [](int first, int count) {
+    Json json = tuning("A", {});
+    json["refused"] = Json::array();
+    for (int i = first; i < first + count; ++i) json["refused"].push_back(std::to_string(i));
+    return *merge_tuning({}, json);
+  };
+  const auto merged = merge_tunings(Texts{text(0, 100000), text(99000, 1000)});
+  ASSERT_TRUE(succeeds(merged));
+  const auto json = Json::parse(*merged);
+  const auto& refused = *(*tunings_of(*json))[0].find("refused")->as<Json::Array>();
+  ASSERT_EQ(refused.size(), 1024U);
+  EXPECT_EQ(*refused[0].as<std::string>(), "99000");
+  EXPECT_EQ(*refused[1000].as<std::string>(), "0");
+}
+
 // A comparison of each with each would take an hour.
 TEST(TuningFiles, an_object_of_many_names_is_read_in_one_go) {
   std::string text = "{";
