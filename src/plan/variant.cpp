@@ -73,14 +73,14 @@ Result<std::pair<const Choice*, std::size_t>> look_up(std::string_view choice, s
                                                       std::span<const Choice* const> known) {
   const auto found = std::ranges::find(known, choice, &Choice::name);
   if (found == known.end()) {
-    return fail(ErrorCode::invalid_argument, "there is no choice '{}' between kernels; the choices are {}", choice,
-                names_of(known));
+    return fail(ErrorCode::invalid_argument, "there is no choice '{}' between kernels; the choices are {}",
+                shown(choice), names_of(known));
   }
   const auto& variants = (*found)->variants;
   const auto row = std::ranges::find(variants, variant, &Variant::name);
   if (row == variants.end()) {
     return fail(ErrorCode::invalid_argument, "the choice '{}' has no variant '{}'; the variants are {}", choice,
-                variant, names_of(variants));
+                shown(variant), names_of(variants));
   }
   return std::pair{*found, static_cast<std::size_t>(row - variants.begin())};
 }

@@ -188,6 +188,28 @@ TEST(TuningFiles, of_many_refused_variants_the_newest_stay) {
   EXPECT_EQ(*refused[1000].as<std::string>(), "0");
 }
 
+TEST(TuningFiles, what_a_file_calls_something_is_told_in_one_line_and_not_at_length) {
+  EXPECT_EQ(shown("llvmpipe (ü)"), "llvmpipe (ü)");
+  EXPECT_EQ(shown("\x1b[2J\r\nnext\x7f"), "?[2J??next?");
+  EXPECT_EQ(shown(std::string(80, 'x')), std::string(80, 'x'));
+  EXPECT_EQ(shown(std::string(81, 'x')), std::string(80, 'x') + "...");
+  EXPECT_EQ(shown(std::string(79, 'x') + "üü"), std::string(79, 'x') + "...");
+  const std::string name = "\x1b[31m\n" + std::string(1U << 20U, 'x');
+  const auto is_fit = [](const std::string& sentence) {
+    return sentence.size() < 2000 && sentence.contains("?[31m?xx") && !sentence.contains('\n');
+  };
+  const TunedOn other{name, name, name, name};
+  EXPECT_PRED1(is_fit, usable_tuning({{.on = other}}, TunedOn{"A", "d", "e", "0"}).word);
+  const auto known = all_choices(ops::registry());
+  EXPECT_PRED1(is_fit, Preferences::make({.tuning = {{name, "tile"}}}, known).error().message);
+  EXPECT_PRED1(is_fit, Preferences::make({.variants = {{"product", name}}}, known).error().message);
+  EXPECT_PRED1(is_fit, parse_variant(name).error().message);
+  Json choices = Json::object();
+  choices["choices"] = Json::array();
+  choices["choices"].push_back({{"choice", "product"}, {"variant", "tile"}, {name, 1}});
+  EXPECT_PRED1(is_fit, tuning_from_json(choices.dump()).error().message);
+}
+
 // A comparison of each with each would take an hour.
 TEST(TuningFiles, an_object_of_many_names_is_read_in_one_go) {
   std::string text = "{";
