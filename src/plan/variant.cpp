@@ -33,17 +33,15 @@ Answer meets(const Facts& facts, const When& when, const DeviceProfile& profile)
   const bool depends = ((when.traits | when.none_of) & facts.varies) != 0;
   const auto sizes =
       both(lies(facts.rows, when.min_rows, when.max_rows), lies(facts.width, when.min_width, when.max_width));
-  return both(both(sizes, lies(facts.depth, when.min_depth, when.max_depth)),
+  return both(both(sizes, lies(facts.depth.value_or(Extent{}), when.min_depth, when.max_depth)),
               depends ? Answer::sometimes : Answer::always);
 }
 
 /// The facts of this call alone.
 Facts now(const Facts& facts) {
-  return {.rows = {facts.rows.now},
-          .width = {facts.width.now},
-          .depth = {facts.depth.now},
-          .traits = facts.traits,
-          .varies = 0};
+  Facts exact{.rows = {facts.rows.now}, .width = {facts.width.now}, .traits = facts.traits};
+  if (facts.depth) exact.depth = Extent{facts.depth->now};
+  return exact;
 }
 
 Answer are_right(const Facts& facts, const Variant& variant, const DeviceProfile& profile) {

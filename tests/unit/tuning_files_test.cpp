@@ -251,13 +251,13 @@ TEST(TuningFiles, the_first_row_that_fits_counts_however_it_is_found) {
     }
     const auto preferences = Preferences::make({.tuning = rows}, known);
     ASSERT_TRUE(succeeds(preferences));
-    const Facts facts{.rows = {below(4)}, .width = {below(3)}, .depth = {below(4)}, .traits = below(2)};
+    const Facts facts{.rows = {below(4)}, .width = {below(3)}, .depth = Extent{below(4)}, .traits = below(2)};
     const auto fits = [&](const TuningRow& row) {
       const auto lies = [](const Extent& e, std::uint64_t least, std::uint64_t most) {
         return least <= e.now && e.now <= most;
       };
       return lies(facts.rows, row.min_rows, row.max_rows) && lies(facts.width, row.min_width, row.max_width) &&
-             lies(facts.depth, row.min_depth, row.max_depth) && row.traits.value_or(facts.traits) == facts.traits;
+             lies(*facts.depth, row.min_depth, row.max_depth) && row.traits.value_or(facts.traits) == facts.traits;
     };
     auto wanted = Preferences().pick(choice, facts, profile);
     for (const auto& row : rows) {
