@@ -102,7 +102,6 @@ bool agree(DType dtype, std::span<const std::byte> a, std::span<const std::byte>
   const auto most = tolerance > 0 ? 1 : 0;
   switch (dtype) {
     case DType::f32: return are_near(a, b, tolerance);
-    case DType::i32: return are_within<std::int32_t>(most, a, b);
     case DType::u8: return are_within<std::uint8_t>(most, a, b);
     case DType::i8: return are_within<std::int8_t>(most, a, b);
     default: return std::ranges::equal(a, b);

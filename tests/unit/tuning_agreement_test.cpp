@@ -35,6 +35,11 @@ TEST(TuningAgreement, results_agree_up_to_what_another_order_of_sums_changes) {
   EXPECT_FALSE(do_agree(DType::boolean, Bytes{0}, Bytes{1}));
 }
 
+TEST(TuningAgreement, token_numbers_may_not_differ) {
+  EXPECT_TRUE(do_agree<std::int32_t>(DType::i32, {7, 100000}, {7, 100000}));
+  EXPECT_FALSE(do_agree<std::int32_t>(DType::i32, {7, 100000}, {7, 100001}));
+}
+
 TEST(TuningAgreement, what_is_moved_may_not_differ_at_all_whatever_its_type) {
   EXPECT_TRUE(do_agree<std::int32_t>(DType::i32, {7, 8}, {7, 8}, 0));
   EXPECT_FALSE(do_agree<std::int32_t>(DType::i32, {7, 8}, {7, 9}, 0));
