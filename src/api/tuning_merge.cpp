@@ -136,10 +136,10 @@ Result<std::string> in_file(const std::string& path, Result<std::string> text) {
   return fail(text.error().code, "{}: {}", path, text.error().message);
 }
 
-/// Empty if there is no such file.
+/// Empty if there is no such file, or nothing in it, as `mktemp` makes them.
 Result<std::string> text_of(const std::string& path) {
   std::error_code error;
-  if (!std::filesystem::exists(path, error)) return "";
+  if (!std::filesystem::exists(path, error) || std::filesystem::file_size(path, error) == 0) return "";
   return read_text(path, kMostTuningBytes);
 }
 

@@ -196,7 +196,12 @@ TEST_F(TunedLoadTest, an_output_that_is_no_tuning_is_left_alone) {
   EXPECT_TRUE(fails_with(tune_to(folder / "notes.txt"), "is not a JSON object"));
   EXPECT_EQ(read(folder / "notes.txt"), "mine");
   EXPECT_TRUE(fails_with(tune_to(folder / "notes.txt/tuning.json"), "cannot be written: "));
+  EXPECT_TRUE(fails_with(tune_to(folder / ""), "is a folder, not a file"));
+  EXPECT_TRUE(fails_with(tune_to("/dev/full"), "is not a regular file"));
   EXPECT_FALSE(has_measured) << "it would be lost";
+  std::ofstream(folder / "empty.json").flush();
+  EXPECT_TRUE(succeeds(tune_to(folder / "empty.json"))) << "as mktemp makes them";
+  EXPECT_FALSE(tuning_from_json(read(folder / "empty.json"))->empty());
 }
 
 TEST_F(TunedLoadTest, a_load_tells_how_far_its_tuning_is) {
