@@ -119,9 +119,11 @@ Json to_json(const gpu::Tuned& tuned, const DeviceProfile& profile) {
 Result<gpu::Tuned> measure_tuning(const std::shared_ptr<gpu::Device>& device, const Graph& graph,
                                   ConstantSource& source, const Options& options, const gpu::Progress& progress) {
   const auto registry = ops::registry();
-  TRY_ASSIGN(const auto plan, Plan::make(graph, device->profile(), options, registry, gpu::is_stop_wanted));
+  Options unforced = options;
+  unforced.variants.clear();  // what is forced is neither what the table prefers nor faster than that
+  TRY_ASSIGN(const auto plan, Plan::make(graph, device->profile(), unforced, registry, gpu::is_stop_wanted));
   const auto usual = device->profile().kind == AdapterKind::cpu ? kCpuMs : kGpuMs;
-  return gpu::tune(device, plan, options, registry, source, options.tune_ms != 0 ? options.tune_ms : usual, progress);
+  return gpu::tune(device, plan, unforced, registry, source, options.tune_ms != 0 ? options.tune_ms : usual, progress);
 }
 
 Result<std::vector<TuningRow>> tuning_of_load(const std::shared_ptr<gpu::Device>& device, const Graph& graph,

@@ -20,7 +20,7 @@ std::string kept_tuning_path(const Graph& graph, const Options& options);
 /// One of "tunings", with what there is to say about it.
 Json to_json(const gpu::Tuned& tuned, const DeviceProfile& profile);
 
-/// Measures the plan of a graph on a device, for as long as `options.tune_ms` says.
+/// Measures the plan of a graph on a device, for as long as `options.tune_ms` says, whatever variants are forced.
 Result<gpu::Tuned> measure_tuning(const std::shared_ptr<gpu::Device>& device, const Graph& graph,
                                   ConstantSource& source, const Options& options, const gpu::Progress& progress);
 

@@ -119,7 +119,7 @@ Result<DeviceProfile> profile_from_json(std::string_view text) {
     return profile;
   }
   return fail(ErrorCode::invalid_argument,
-              "the device profile's kind is \"{}\", but it must be discrete, integrated, cpu or unknown", kind);
+              "the device profile's kind is \"{}\", but it must be discrete, integrated, cpu or unknown", shown(kind));
 }
 
 }  // namespace nibble

@@ -93,6 +93,12 @@ const Json::Array* tunings_of(const Json& document) {
   return list != nullptr ? list->as<Json::Array>() : nullptr;
 }
 
+Status check_tuning_count(std::size_t count) {
+  if (count <= kMostTunings) return {};
+  return fail(ErrorCode::invalid_argument, "there are {} tunings in one document, but {} are the most", count,
+              kMostTunings);
+}
+
 Result<Json> parse_tuning(std::string_view text) {
   if (text.size() > kMostTuningBytes) {
     return fail(ErrorCode::invalid_argument, "the tuning has {} bytes, but {} are the most", text.size(),
@@ -102,6 +108,7 @@ Result<Json> parse_tuning(std::string_view text) {
   if (!json || json->as<Json::Object>() == nullptr) {
     return fail(ErrorCode::invalid_argument, "the tuning is not a JSON object");
   }
+  if (const auto* tunings = tunings_of(*json)) TRY(check_tuning_count(tunings->size()));
   return json;
 }
 

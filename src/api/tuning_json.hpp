@@ -17,6 +17,8 @@ namespace nibble {
 /// Bounds of a document, which may be somebody else's.
 constexpr std::size_t kMostTuningBytes = std::size_t{4} << 20;
 constexpr std::size_t kMostTuningRows = 16384;
+constexpr std::size_t kMostTunings = 256;
+Status check_tuning_count(std::size_t count);
 
 /// Reads each choice with read_choice(). Other fields next to "choices" are ignored. A tuning of another version is not
 /// read, since that may have other fields: it gives one row that only says for what it is.

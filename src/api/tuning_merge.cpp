@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <tuple>
+#include <unordered_set>
 
+#include "api/folder_lock.hpp"
 #include "api/new_file.hpp"
 #include "api/tuning_json.hpp"
 #include "plan/variant.hpp"
@@ -43,16 +45,17 @@ Result<std::vector<WrittenRow>> written_rows(const Json& tuning) {
   return written;
 }
 
-/// All sentences of both, each once.
+/// The sentences of both, each once: those of the newer first, and not more than anyone reads.
 Json all_refused(const Json& older, const Json& newer) {
   Json all = Json::array();
+  constexpr std::size_t kMost = 1024;
+  std::unordered_set<std::string_view> known;
   for (const Json* tuning : {&newer, &older}) {
     const Json* list = tuning->find("refused");
     if (list == nullptr || list->as<Json::Array>() == nullptr) continue;
     for (const auto& one : *list->as<Json::Array>()) {
       const auto* text = one.as<std::string>();
-      const auto is_same = [&](const Json& known) { return *known.as<std::string>() == *text; };
-      if (text != nullptr && std::ranges::none_of(*all.as<Json::Array>(), is_same)) all.push_back(*text);
+      if (text != nullptr && known.size() < kMost && known.insert(*text).second) all.push_back(*text);
     }
   }
   return all;
@@ -106,6 +109,7 @@ Status add_tuning(Json& list, const Json& tuning) {
     return {};
   }
   if (is_of_this_version(on)) TRY(rows_of(tuning));
+  TRY(check_tuning_count(tunings.size() + 1));
   tunings.push_back(tuning);
   return {};
 }
@@ -132,10 +136,10 @@ Result<std::string> in_file(const std::string& path, Result<std::string> text) {
   return fail(text.error().code, "{}: {}", path, text.error().message);
 }
 
-/// Empty if there is no such file.
+/// Empty if there is no such file, or nothing in it, as `mktemp` makes them.
 Result<std::string> text_of(const std::string& path) {
   std::error_code error;
-  if (!std::filesystem::exists(path, error)) return "";
+  if (!std::filesystem::exists(path, error) || std::filesystem::file_size(path, error) == 0) return "";
   return read_text(path, kMostTuningBytes);
 }
 
@@ -143,12 +147,16 @@ Result<NewFile> new_file(const std::string& path) {
   std::error_code error;
   if (const auto folder = std::filesystem::path(path).parent_path(); !folder.empty())
     std::filesystem::create_directories(folder, error);
-  return NewFile::create(path);
+  return NewFile::create(path, NewFile::Readers::usual);
 }
 
-/// Writes a document, in place of what a file has.
-Status write(const std::string& path, const std::string& text) {
-  TRY_ASSIGN(auto file, new_file(path));
+/// Writes what `changed` makes of the text that a file has, in its place.
+template <class F>
+Status rewrite(const std::string& path, F&& changed) {
+  const auto place = behind_links(path);
+  TRY_ASSIGN(auto file, new_file(place));
+  const FolderLock alone(std::filesystem::path(place).parent_path().string());
+  TRY_ASSIGN(const std::string text, changed(text_of(place)));
   TRY(file.write(std::as_bytes(std::span(text))));
   return file.finish();
 }
@@ -186,16 +194,15 @@ Status check_keeping(const std::string& path, IfDamaged if_damaged) {
     TRY_ASSIGN(const auto before, text_of(path));
     if (!before.empty()) TRY(in_file(path, merge_tunings({&before, 1})));
   }
-  TRY(new_file(path));
+  TRY(new_file(behind_links(path)));
   return {};
 }
 
 Status keep_tuning(const std::string& path, const Json& tuning, IfDamaged if_damaged) {
-  auto text = text_of(path);
-  if (text) text = in_file(path, merge_tuning(*text, tuning));
-  if (!text && if_damaged == IfDamaged::replace) text = merge_tuning({}, tuning);
-  TRY(text);
-  return write(path, *text);
+  return rewrite(path, [&](Result<std::string> text) {
+    if (text) text = in_file(path, merge_tuning(*text, tuning));
+    return !text && if_damaged == IfDamaged::replace ? merge_tuning({}, tuning) : text;
+  });
 }
 
 Status merge_files(const std::string& path, std::span<const std::string> others) {
@@ -205,10 +212,10 @@ Status merge_files(const std::string& path, std::span<const std::string> others)
     TRY(in_file(other, merge_tunings({&text, 1})));
     texts.push_back(std::move(text));
   }
-  TRY_ASSIGN(auto before, text_of(path));
-  if (!before.empty()) texts.insert(texts.begin(), std::move(before));
-  TRY_ASSIGN(const auto merged, in_file(path, merge_tunings(texts)));
-  return write(path, merged);
+  return rewrite(path, [&](Result<std::string> before) {
+    if (before && !before->empty()) texts.insert(texts.begin(), std::move(*before));
+    return before ? in_file(path, merge_tunings(texts)) : before;
+  });
 }
 
 bool was_stopped(std::string_view text, const TunedOn& on) {

@@ -140,14 +140,14 @@ Result<Array> parse_header(std::string_view header, const std::string& path) {
   HeaderReader reader(header);
   if (!reader.read()) {
     return fail(ErrorCode::io, "{} does not describe one array of plain numbers: its header is {}", path,
-                header.substr(0, header.find_last_not_of(" \n") + 1));
+                shown(header.substr(0, header.find_last_not_of(" \n") + 1)));
   }
   const auto type = std::ranges::find(kTypeCodes, *reader.descr, &TypeCode::code);
   if (type == std::end(kTypeCodes)) {
     return fail(ErrorCode::io,
                 "{} holds elements of type '{}', but they must be bool, uint8, int8, int32, int64, float16, float32 or "
                 "float64, little-endian",
-                path, *reader.descr);
+                path, shown(*reader.descr));
   }
   if (reader.rank_too_high) {
     return fail(ErrorCode::io, "{} holds an array of more than {} dimensions", path, Shape::kMaxRank);

@@ -13,7 +13,7 @@ TraceFile::~TraceFile() {
 
 Status TraceFile::create(const std::string& path) {
   if (path.empty()) return {};
-  TRY_ASSIGN(auto file, NewFile::create(path));
+  TRY_ASSIGN(auto file, NewFile::create(behind_links(path), NewFile::Readers::usual));
   file_.emplace(std::move(file));
   return {};
 }

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "nibble/types.hpp"
@@ -26,6 +28,19 @@ template <class Items>
   std::string text;
   for (const auto& item : items) text += fmt::format("{}{}", text.empty() ? "" : ", ", item);
   return text;
+}
+
+/// What a file or a caller calls something, for a sentence: in one line, and not too long for it.
+[[nodiscard, gnu::noinline]] inline std::string shown(std::string_view text) {
+  constexpr std::size_t kMost = 80;
+  std::string line(text.substr(0, kMost));
+  for (char& c : line) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  }
+  if (text.size() == line.size()) return line;
+  // Not in the midst of a character of UTF-8.
+  while (!line.empty() && (text[line.size()] & 0xc0) == 0x80) line.pop_back();
+  return line + "...";
 }
 
 /// What is written in a field without a format.

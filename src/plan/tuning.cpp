@@ -59,14 +59,15 @@ Status check_names(std::span<const WrittenField> fields, std::size_t index) {
     if (std::ranges::find(kRead, name) != kRead.end() || std::ranges::find(kNotes, name) != kNotes.end()) continue;
     return wrong(
         index, {},
-        fmt::format("has the unknown field '{}'; the fields are choice, variant, rows, width, depth and traits", name));
+        fmt::format("has the unknown field '{}'; the fields are choice, variant, rows, width, depth and traits",
+                    shown(name)));
   }
   return {};
 }
 
 std::string told(const TunedOn& on) {
-  return fmt::format("{} ({}, {}) and Nibble {}", on.device, on.driver.empty() ? "any driver" : on.driver,
-                     on.engine.empty() ? "any engine" : on.engine, on.nibble);
+  return fmt::format("{} ({}, {}) and Nibble {}", shown(on.device), on.driver.empty() ? "any driver" : shown(on.driver),
+                     on.engine.empty() ? "any engine" : shown(on.engine), shown(on.nibble));
 }
 
 }  // namespace
@@ -74,7 +75,7 @@ std::string told(const TunedOn& on) {
 Result<ForcedVariant> parse_variant(std::string_view text) {
   const auto equals = text.find('=');
   if (equals == 0 || equals >= text.size() - 1 || text.find('=', equals + 1) != std::string_view::npos) {
-    return fail(kInvalid, "'{}' forces no variant; it must look like product=tile", text);
+    return fail(kInvalid, "'{}' forces no variant; it must look like product=tile", shown(text));
   }
   return ForcedVariant{std::string(text.substr(0, equals)), std::string(text.substr(equals + 1))};
 }

@@ -183,7 +183,7 @@ void add_cases(const Stepper& stepper, std::size_t first, std::size_t call, AllA
     alike.begin = to.size();
     for (const auto& [choice, selected, facts, dispatch] : choices_of(stepper, n)) {
       TuningPoint point{choice, facts.traits, facts.rows.now, facts.width.now};
-      if (choice->by_depth) point.depth = facts.depth.now;
+      if (facts.depth) point.depth = facts.depth->now;
       // Some nodes do the same in calls of all sizes, such as those of the last token.
       if (is_known(to, first, call, n, point) || std::ranges::find(alike.points, point) != alike.points.end()) continue;
       alike.points.push_back(point);

@@ -33,17 +33,15 @@ Answer meets(const Facts& facts, const When& when, const DeviceProfile& profile)
   const bool depends = ((when.traits | when.none_of) & facts.varies) != 0;
   const auto sizes =
       both(lies(facts.rows, when.min_rows, when.max_rows), lies(facts.width, when.min_width, when.max_width));
-  return both(both(sizes, lies(facts.depth, when.min_depth, when.max_depth)),
+  return both(both(sizes, lies(facts.depth.value_or(Extent{}), when.min_depth, when.max_depth)),
               depends ? Answer::sometimes : Answer::always);
 }
 
 /// The facts of this call alone.
 Facts now(const Facts& facts) {
-  return {.rows = {facts.rows.now},
-          .width = {facts.width.now},
-          .depth = {facts.depth.now},
-          .traits = facts.traits,
-          .varies = 0};
+  Facts exact{.rows = {facts.rows.now}, .width = {facts.width.now}, .traits = facts.traits};
+  if (facts.depth) exact.depth = Extent{facts.depth->now};
+  return exact;
 }
 
 Answer are_right(const Facts& facts, const Variant& variant, const DeviceProfile& profile) {
@@ -73,14 +71,14 @@ Result<std::pair<const Choice*, std::size_t>> look_up(std::string_view choice, s
                                                       std::span<const Choice* const> known) {
   const auto found = std::ranges::find(known, choice, &Choice::name);
   if (found == known.end()) {
-    return fail(ErrorCode::invalid_argument, "there is no choice '{}' between kernels; the choices are {}", choice,
-                names_of(known));
+    return fail(ErrorCode::invalid_argument, "there is no choice '{}' between kernels; the choices are {}",
+                shown(choice), names_of(known));
   }
   const auto& variants = (*found)->variants;
   const auto row = std::ranges::find(variants, variant, &Variant::name);
   if (row == variants.end()) {
     return fail(ErrorCode::invalid_argument, "the choice '{}' has no variant '{}'; the variants are {}", choice,
-                variant, names_of(variants));
+                shown(variant), names_of(variants));
   }
   return std::pair{*found, static_cast<std::size_t>(row - variants.begin())};
 }

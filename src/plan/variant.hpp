@@ -4,6 +4,7 @@
 #pragma once
 
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,9 +29,9 @@ struct Extent {
 struct Facts {
   Extent rows{};
   Extent width{};
-  Extent depth{};            ///< how much is summed up for an element, such as an attention's keys
-  std::uint32_t traits = 0;  ///< of this call
-  std::uint32_t varies = 0;  ///< traits that may differ in other calls
+  std::optional<Extent> depth{};  ///< how much is summed up for an element, if that matters: an attention's keys
+  std::uint32_t traits = 0;       ///< of this call
+  std::uint32_t varies = 0;       ///< traits that may differ in other calls
 
   Facts& trait(std::uint32_t bit, bool is_so, bool may_vary) {
     if (is_so) traits |= bit;
@@ -90,7 +91,6 @@ struct Choice {
   /// By how much floats that two variants give may differ: this part of their own size, or of the usual one in the
   /// result. The default is what sums in another order differ by; variants that only move elements give the same.
   float tolerance = 1e-4F;
-  bool by_depth = false;   ///< its facts have a depth
   bool in_halves = false;  ///< with the option f16_products, some of its variants add up halves
 };
 

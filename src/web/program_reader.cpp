@@ -47,8 +47,9 @@ Status ProgramReader::blob(std::span<const std::byte> bytes) {
 
 Result<const wire::Layout*> ProgramReader::plan(const wire::Profile& profile, const wire::Options& given) {
   TRY(begin(Step::plan));
-  TRY_ASSIGN(options_, options_of(given));
-  auto tuning = usable_tuning(std::exchange(options_.tuning, {}), tuned_on(profile));
+  const auto here = tuned_on(profile);
+  TRY_ASSIGN(options_, options_of(given, here));
+  auto tuning = usable_tuning(std::exchange(options_.tuning, {}), here);
   options_.tuning = tuning.rows;
   TRY_ASSIGN(auto plan, Plan::make(std::move(program_.graph), profile_of(profile), options_, ops::registry()));
   boundary_ = std::make_shared<Boundary>(std::move(program_.signature), std::move(plan));

@@ -31,6 +31,8 @@ std::vector<WrittenField> fields_of(const wire::List<wire::TuningField>& list) {
 
 /// Fields of the record as those of the struct.
 struct FromRecord {
+  const TunedOn& here;
+
   Status operator()(const wire::Text& from, std::string& to) const {
     to = string_of(from);
     return {};
@@ -56,6 +58,10 @@ struct FromRecord {
       TunedOn on;
       if (from.is_for_any == 0) {
         TRY_ASSIGN(on, read_tuned_on(fields_of(tuning.fields)));
+      }
+      if (!on.nibble.empty() && on.nibble != here.nibble) {
+        to.push_back({.on = std::move(on)});
+        continue;
       }
       if (tuning.has_choices == 0) return std::unexpected(no_choices());
       std::size_t index = 0;
@@ -112,7 +118,9 @@ DeviceProfile profile_of(const wire::Profile& record) {
   return profile;
 }
 
-Result<Options> options_of(const wire::Options& record) { return take_options(record, FromRecord{}); }
+Result<Options> options_of(const wire::Options& record, const TunedOn& here) {
+  return take_options(record, FromRecord{here});
+}
 
 wire::Dispatch dispatch_record(const Dispatch& from) {
   return {.pipeline = from.pipeline,

@@ -22,7 +22,8 @@ wire::Shape shape_record(const Shape& shape);
 Shape shape_of(const wire::Shape& record);
 TunedOn tuned_on(const wire::Profile& record);
 DeviceProfile profile_of(const wire::Profile& record);
-Result<Options> options_of(const wire::Options& record);
+/// Tunings of another version than `here` are not read, but for what they are for.
+Result<Options> options_of(const wire::Options& record, const TunedOn& here);
 wire::Dispatch dispatch_record(const Dispatch& from);
 
 /// Pipelines as records. They point at the texts of the descriptions, which must stay where they are.

@@ -56,6 +56,33 @@ TEST_P(HalfProductTest, results_differ_by_a_few_thousandths_at_any_depth) {
   }
 }
 
+TEST_P(HalfProductTest, four_products_overflow_above_65504_and_lose_digits_below_6e_5) {
+  constexpr std::int64_t kSize = 64;
+  struct Sizes {
+    float x, weight;
+    bool overflows, loses;
+  };
+  for (const auto& [x, weight, overflows, loses] :
+       {Sizes{127, 127, false, false},  // 4 * 127² = 64516
+        Sizes{129, 129, true, false},   // 4 * 129² = 66564
+        Sizes{0.01F, 0.01F, false, false}, Sizes{1e-3F, 1e-4F, false, true}, Sizes{1e-6F, 1, false, true}}) {
+    Program p;
+    const auto in = p.input(p.tensor(DType::f32, {kSize, kSize}));
+    const auto out = p.tensor(DType::f32, {kSize, kSize});
+    const Floats weights(kSize * kSize, weight);
+    p.op("aten.mm.default", {in, p.filled(DType::f32, {kSize, kSize}, weights), out});
+    p.output(out);
+    forced = {{"product", "tile"}};
+    f16_products = true;
+    const auto halves = run(p, {Floats(kSize * kSize, x)});
+    ASSERT_TRUE(succeeds(halves));
+    const float wanted = kSize * x * weight;
+    const float got = (*halves)[0][0];
+    EXPECT_EQ(std::isinf(got), overflows && has_f16()) << x;
+    EXPECT_EQ(std::abs(got / wanted - 1) <= 0x1p-8F, !((overflows || loses) && has_f16())) << x << " " << got;
+  }
+}
+
 TEST_P(HalfProductTest, without_shader_f16_no_kernel_has_it) {
   Program p;
   const auto in = p.input(p.tensor(DType::f32, {40, 64}));

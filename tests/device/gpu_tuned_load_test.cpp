@@ -4,6 +4,7 @@
 #include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <thread>
 
 #include "api/kept_tuning.hpp"
@@ -196,7 +197,34 @@ TEST_F(TunedLoadTest, an_output_that_is_no_tuning_is_left_alone) {
   EXPECT_TRUE(fails_with(tune_to(folder / "notes.txt"), "is not a JSON object"));
   EXPECT_EQ(read(folder / "notes.txt"), "mine");
   EXPECT_TRUE(fails_with(tune_to(folder / "notes.txt/tuning.json"), "cannot be written: "));
+  EXPECT_TRUE(fails_with(tune_to(folder / ""), "is a folder, not a file"));
+  EXPECT_TRUE(fails_with(tune_to("/dev/full"), "is not a regular file"));
   EXPECT_FALSE(has_measured) << "it would be lost";
+  std::ofstream(folder / "empty.json").flush();
+  EXPECT_TRUE(succeeds(tune_to(folder / "empty.json"))) << "as mktemp makes them";
+  EXPECT_FALSE(tuning_from_json(read(folder / "empty.json"))->empty());
+}
+
+TEST_F(TunedLoadTest, what_a_caller_forces_is_not_what_the_table_prefers) {
+  const auto before = [&](const std::vector<ForcedVariant>& variants) {
+    std::set<std::string> names;
+    const auto text = nibble::tune(device, path, {{.variants = variants, .tune_ms = kLongest}, folder / "out", {}});
+    EXPECT_TRUE(succeeds(text));
+    const auto json = Json::parse(text.value_or("{}"));
+    std::filesystem::remove(folder / "out");
+    if (!text) return names;
+    for (const auto& one : *(*tunings_of(*json))[0].find("choices")->as<Json::Array>()) {
+      if (const auto* name = one.find("before")) names.insert(*name->as<std::string>());
+    }
+    return names;
+  };
+  const auto usual = before({});
+  EXPECT_FALSE(usual.empty());
+  for (const auto* choice : all_choices(ops::registry())) {
+    if (choice->name != "embedding_q4gsw") continue;
+    for (const auto& variant : choice->variants)
+      EXPECT_EQ(before({{std::string(choice->name), std::string(variant.name)}}), usual) << variant.name;
+  }
 }
 
 TEST_F(TunedLoadTest, a_load_tells_how_far_its_tuning_is) {

@@ -35,6 +35,11 @@ TEST(TuningAgreement, results_agree_up_to_what_another_order_of_sums_changes) {
   EXPECT_FALSE(do_agree(DType::boolean, Bytes{0}, Bytes{1}));
 }
 
+TEST(TuningAgreement, token_numbers_may_not_differ) {
+  EXPECT_TRUE(do_agree<std::int32_t>(DType::i32, {7, 100000}, {7, 100000}));
+  EXPECT_FALSE(do_agree<std::int32_t>(DType::i32, {7, 100000}, {7, 100001}));
+}
+
 TEST(TuningAgreement, what_is_moved_may_not_differ_at_all_whatever_its_type) {
   EXPECT_TRUE(do_agree<std::int32_t>(DType::i32, {7, 8}, {7, 8}, 0));
   EXPECT_FALSE(do_agree<std::int32_t>(DType::i32, {7, 8}, {7, 9}, 0));
@@ -43,14 +48,17 @@ TEST(TuningAgreement, what_is_moved_may_not_differ_at_all_whatever_its_type) {
   EXPECT_FALSE(do_agree<float>(DType::f32, {7, 8}, {7, 8.000001F}, 0));
 }
 
-TEST(TuningAgreement, float16_may_differ_by_its_last_bits_but_what_is_moved_not_at_all) {
+// On 128 by 128 products of depth 256 the largest difference is around 2^-9: by luck of the data below or above.
+TEST(TuningAgreement, float16_may_differ_by_its_last_bits_and_sums_of_it_by_more_but_what_is_moved_not_at_all) {
   EXPECT_EQ(tolerance_of({"sums", {}}, DType::f32, {}), 1e-4F);
   EXPECT_EQ(tolerance_of({"sums", {}}, DType::f16, {}), 0x1p-9F);
   DeviceProfile halves;
   halves.f16_products = true;
-  EXPECT_EQ(tolerance_of({.name = "products", .variants = {}, .in_halves = true}, DType::f32, halves), 0x1p-9F);
+  EXPECT_EQ(tolerance_of({.name = "products", .variants = {}, .in_halves = true}, DType::f32, halves), 0x1p-7F);
   EXPECT_EQ(tolerance_of({.name = "products", .variants = {}, .in_halves = true}, DType::f32, {}), 1e-4F);
+  EXPECT_EQ(tolerance_of({.name = "products", .variants = {}, .in_halves = true}, DType::f16, halves), 0x1p-7F);
   EXPECT_EQ(tolerance_of({"sums", {}}, DType::f32, halves), 1e-4F);
+  EXPECT_EQ(tolerance_of({"sums", {}}, DType::f16, halves), 0x1p-9F);
   EXPECT_EQ(tolerance_of({"moved", {}, 0}, DType::f16, {}), 0);
 }
 

@@ -26,7 +26,7 @@ constexpr Variant kFewMany[] = {
     Variant("many", {}, {}, {}, nullptr, "many keys"),
 };
 constexpr Choice kByRows{"by_rows", kFewMany};
-constexpr Choice kByDepth{.name = "by_depth", .variants = kFewMany, .by_depth = true};
+constexpr Choice kByDepth{"by_depth", kFewMany};
 
 Status copied(Lowering& op, const Tensor& from, Out& out, std::uint64_t work) {
   const auto quads = static_cast<std::uint32_t>((out.shape.numel() + 3) / 4);
@@ -46,7 +46,7 @@ Status kept(Lowering& op, const Tensor& self, const State& cache, LiveInt start,
   const auto most = static_cast<std::uint64_t>(cache.shape[0]);
   const Extent rows{static_cast<std::uint64_t>(self.shape[0]), 1, most};
   op.choose(kByRows, {.rows = rows});
-  op.choose(kByDepth, {.rows = rows, .depth = {static_cast<std::uint64_t>(end), 1, most}});
+  op.choose(kByDepth, {.rows = rows, .depth = Extent{static_cast<std::uint64_t>(end), 1, most}});
   return copied(op, self, out, 1);
 }
 

@@ -154,6 +154,62 @@ TEST(TuningFiles, bytes_and_rows_are_bounded) {
   EXPECT_TRUE(fails_with(Preferences::make({.tuning = rows}, known), "more than 4096 rows for the choice 'product'"));
 }
 
+TEST(TuningFiles, a_document_has_a_bounded_number_of_tunings) {
+  const auto document = [](std::size_t first, std::size_t count) {
+    Json list = Json::array();
+    for (std::size_t i = first; i < first + count; ++i) list.push_back(tuning(std::to_string(i), {}));
+    Json json = Json::object();
+    json["tunings"] = std::move(list);
+    return json.dump();
+  };
+  constexpr std::string_view kTooMany = "there are 257 tunings in one document, but 256 are the most";
+  const auto full = document(0, kMostTunings);
+  EXPECT_TRUE(succeeds(tuning_from_json(full)));
+  EXPECT_TRUE(fails_with(tuning_from_json(document(0, kMostTunings + 1)), kTooMany));
+  EXPECT_TRUE(succeeds(merge_tunings(Texts{full, full})));
+  EXPECT_TRUE(fails_with(merge_tunings(Texts{full, document(kMostTunings, 1)}), kTooMany));
+  EXPECT_TRUE(fails_with(merge_tunings(Texts{document(0, kMostTunings + 1)}), kTooMany));
+  EXPECT_TRUE(fails_with(merge_tuning(full, tuning("A", {})), kTooMany));
+}
+
+TEST(TuningFiles, of_many_refused_variants_the_newest_stay) {
+  const auto text = [](int first, int count) {
+    Json json = tuning("A", {});
+    json["refused"] = Json::array();
+    for (int i = first; i < first + count; ++i) json["refused"].push_back(std::to_string(i));
+    return *merge_tuning({}, json);
+  };
+  const auto merged = merge_tunings(Texts{text(0, 100000), text(99000, 1000)});
+  ASSERT_TRUE(succeeds(merged));
+  const auto json = Json::parse(*merged);
+  const auto& refused = *(*tunings_of(*json))[0].find("refused")->as<Json::Array>();
+  ASSERT_EQ(refused.size(), 1024U);
+  EXPECT_EQ(*refused[0].as<std::string>(), "99000");
+  EXPECT_EQ(*refused[1000].as<std::string>(), "0");
+}
+
+TEST(TuningFiles, what_a_file_calls_something_is_told_in_one_line_and_not_at_length) {
+  EXPECT_EQ(shown("llvmpipe (ü)"), "llvmpipe (ü)");
+  EXPECT_EQ(shown("\x1b[2J\r\nnext\x7f"), "?[2J??next?");
+  EXPECT_EQ(shown(std::string(80, 'x')), std::string(80, 'x'));
+  EXPECT_EQ(shown(std::string(81, 'x')), std::string(80, 'x') + "...");
+  EXPECT_EQ(shown(std::string(79, 'x') + "üü"), std::string(79, 'x') + "...");
+  const std::string name = "\x1b[31m\n" + std::string(1U << 20U, 'x');
+  const auto is_fit = [](const std::string& sentence) {
+    return sentence.size() < 2000 && sentence.contains("?[31m?xx") && !sentence.contains('\n');
+  };
+  const TunedOn other{name, name, name, name};
+  EXPECT_PRED1(is_fit, usable_tuning({{.on = other}}, TunedOn{"A", "d", "e", "0"}).word);
+  const auto known = all_choices(ops::registry());
+  EXPECT_PRED1(is_fit, Preferences::make({.tuning = {{name, "tile"}}}, known).error().message);
+  EXPECT_PRED1(is_fit, Preferences::make({.variants = {{"product", name}}}, known).error().message);
+  EXPECT_PRED1(is_fit, parse_variant(name).error().message);
+  Json choices = Json::object();
+  choices["choices"] = Json::array();
+  choices["choices"].push_back({{"choice", "product"}, {"variant", "tile"}, {name, 1}});
+  EXPECT_PRED1(is_fit, tuning_from_json(choices.dump()).error().message);
+}
+
 // A comparison of each with each would take an hour.
 TEST(TuningFiles, an_object_of_many_names_is_read_in_one_go) {
   std::string text = "{";
@@ -195,13 +251,13 @@ TEST(TuningFiles, the_first_row_that_fits_counts_however_it_is_found) {
     }
     const auto preferences = Preferences::make({.tuning = rows}, known);
     ASSERT_TRUE(succeeds(preferences));
-    const Facts facts{.rows = {below(4)}, .width = {below(3)}, .depth = {below(4)}, .traits = below(2)};
+    const Facts facts{.rows = {below(4)}, .width = {below(3)}, .depth = Extent{below(4)}, .traits = below(2)};
     const auto fits = [&](const TuningRow& row) {
       const auto lies = [](const Extent& e, std::uint64_t least, std::uint64_t most) {
         return least <= e.now && e.now <= most;
       };
       return lies(facts.rows, row.min_rows, row.max_rows) && lies(facts.width, row.min_width, row.max_width) &&
-             lies(facts.depth, row.min_depth, row.max_depth) && row.traits.value_or(facts.traits) == facts.traits;
+             lies(*facts.depth, row.min_depth, row.max_depth) && row.traits.value_or(facts.traits) == facts.traits;
     };
     auto wanted = Preferences().pick(choice, facts, profile);
     for (const auto& row : rows) {

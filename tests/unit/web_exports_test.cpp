@@ -3,8 +3,10 @@
 
 #include <array>
 
+#include "support/expect.hpp"
 #include "support/pte_builder.hpp"
 #include "support/small_programs.hpp"
+#include "web/records.hpp"
 #include "web/tune/exports.hpp"
 
 namespace nibble::test {
@@ -176,6 +178,24 @@ TEST_F(WebExports, search_for_what_there_is_to_measure_ends_in_time) {
   EXPECT_EQ(none->is_complete, 0U);
   EXPECT_EQ(none->cases.count, 0U);
   EXPECT_EQ(web::nibble_tuning_cases(kNoLimit)->is_complete, 1U);
+}
+
+TEST_F(WebExports, what_another_version_measured_is_not_read_but_told) {
+  constexpr auto kText = static_cast<std::uint32_t>(WrittenField::Kind::text);
+  const std::array unread{wire::TuningField{.name = std::string_view("best")}};
+  const std::array choices{wire::TuningChoice{.is_object = 1, .fields = std::span<const wire::TuningField>(unread)}};
+  std::array<wire::TuningField, kTunedOn.size()> on{};
+  for (std::size_t i = 0; i < on.size(); ++i)
+    on[i] = {.name = std::string_view(kTunedOn[i].first), .kind = kText, .text = std::string_view("9")};
+  const std::array tunings{wire::DeviceTuning{.fields = std::span<const wire::TuningField>(on),
+                                              .has_choices = 1,
+                                              .choices = std::span<const wire::TuningChoice>(choices)}};
+  const wire::Options record{.tuning = {.tunings = std::span<const wire::DeviceTuning>(tunings)}};
+  EXPECT_TRUE(fails_with(web::options_of(record, {"9", "9", "9", "9"}), "choices[0] of the tuning has no choice"));
+  const auto options = web::options_of(record, {"9", "9", "9", "10"});
+  ASSERT_TRUE(succeeds(options));
+  ASSERT_EQ(options->tuning.size(), 1U);
+  EXPECT_EQ(options->tuning[0].on.nibble, "9");
 }
 
 TEST_F(WebExports, tuning_measures_cases_one_by_one) {

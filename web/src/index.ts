@@ -94,7 +94,8 @@ async function jobOf(opened: Opened, { tuneWasm, onTuning }: TuneOptions): Promi
   const core = { Executor, InFlight, Loader, Resources, Timer };
   const ms = record.tuneMs || (device.kind === "cpu" ? 15000 : 1500);
   const planner = await Planner.create(await plannerModule(tuneWasm, new URL("tune.wasm", import.meta.url)));
-  const planned = planAgain(planner, opened.planned, device.profile(), record);
+  // What is forced is neither what the table prefers nor faster than that.
+  const planned = planAgain(planner, opened.planned, device.profile(), { ...record, variants: [] });
   return { core, device, planned, source, cache, ms, signal: stop, onProgress: onTuning ?? undefined };
 }
 

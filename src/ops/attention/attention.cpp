@@ -104,7 +104,7 @@ constexpr Variant kLoads[] = {
     Variant("elements", {}, {}, {}, {}, "right for all sizes"),
 };
 
-constexpr Choice kAttentionChoice{.name = "attention", .variants = kAttentionVariants, .by_depth = true};
+constexpr Choice kAttentionChoice{"attention", kAttentionVariants};
 constexpr Choice kKeysChoice{"attention_keys", kKeys};
 constexpr Choice kLoadsChoice{"attention_loads", kLoads};
 
@@ -214,7 +214,7 @@ Status attend(Lowering& op, Attention& a, std::optional<Number> scale) {
   if (op.is_fixed(a.key) && a.axes.heads == kCacheAxes.heads) rows.least = std::min<std::uint64_t>(rows.now, p.group);
   const auto most_keys = static_cast<std::uint64_t>(value[a.axes.rows]);
   const Variant& variant =
-      op.choose(kAttentionChoice, {.rows = rows, .width = {p.size}, .depth = {p.keys, 0, most_keys}});
+      op.choose(kAttentionChoice, {.rows = rows, .width = {p.size}, .depth = Extent{p.keys, 0, most_keys}});
   const bool is_tile = variant.shader == &wgsl::attention_tile;
   const Split& split = !is_tile ? kByThreads : variant.tile.rows == 8 ? kByTiles : kByWideTiles;
   p.lanes_per_row = std::bit_ceil(std::min(p.value_quads, variant.tile.columns));

@@ -87,6 +87,19 @@ export const tuneChecks: Record<string, Check> = {
       await runsWell(env, model);
     }),
 
+  what_a_caller_forces_is_not_what_the_table_prefers: (env) =>
+    onDevice(env, async (device) => {
+      const before = async (variants: Record<string, string>): Promise<string[]> => {
+        const from = address(env, PROGRAM);
+        const { tunings } = await env.nibble.tune(from, { device, cache: false, tuneMs, variants });
+        return tunings[0]!.choices.flatMap(({ choice, before }) => (before ? [`${choice}=${before}`] : [])).sort();
+      };
+      const usual = await before({});
+      must(usual.length > 0, "there is something to measure");
+      same(await before({ embedding_q4gsw: "word" }), usual, "what the table prefers");
+      same(await before({ embedding_q4gsw: "any" }), usual, "what the table prefers");
+    }),
+
   tuning_reads_records_where_the_memory_grows: (env) =>
     onDevice(env, async (device) => {
       const options = { device, cache: false, tune: true, tuneMs, tunings: new Store() };
