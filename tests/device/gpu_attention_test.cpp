@@ -10,8 +10,6 @@
 namespace nibble::test {
 namespace {
 
-using Floats = std::vector<float>;
-
 struct Sizes {
   std::int64_t batch, heads, key_heads, size, positions;
   DType dtype = DType::f32;  ///< of everything on the device

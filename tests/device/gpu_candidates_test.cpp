@@ -9,8 +9,6 @@
 namespace nibble::test {
 namespace {
 
-using Floats = std::vector<float>;
-
 constexpr float kInfinite = std::numeric_limits<float>::infinity();
 
 /// y = -x

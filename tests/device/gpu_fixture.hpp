@@ -16,6 +16,8 @@
 
 namespace nibble::test {
 
+using Floats = std::vector<float>;
+
 /// Inline constants of a blob.
 class BlobConstants final : public ConstantSource {
  public:

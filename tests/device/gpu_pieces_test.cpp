@@ -8,8 +8,6 @@
 namespace nibble::test {
 namespace {
 
-using Floats = std::vector<float>;
-
 /// A step of AdamW, which changes states in place; what it left is the result. The states begin with zeros.
 struct Training : GraphBuilder, ConstantSource {
   Shape shape;

@@ -4,8 +4,6 @@
 namespace nibble::test {
 namespace {
 
-using Floats = std::vector<float>;
-
 /// a = relu(x), v = a view of a, a = -x, out = v * a.
 BlobBuilder view_before_write(bool is_same_shape) {
   BlobBuilder b;

@@ -11,8 +11,6 @@
 
 namespace nibble::test {
 
-using Floats = std::vector<float>;
-
 /// In ./test full. Nearly all time of these tests goes to compiling kernels.
 inline bool is_full() { return std::getenv("NIBBLE_TEST_FULL") != nullptr; }
 
