@@ -305,7 +305,10 @@ export const tuneChecks: Record<string, Check> = {
         const wrong = { tunings: [less] } as unknown as Nibble.Tuning;
         const error = await failureOf(env, env.nibble.load(from, { device, cache: false, tuning: wrong }));
         says(error, "invalid_argument", "a tuning does not say for which driver it is");
-        const bad = { tunings: [{ ...other, choices: 3 }] } as unknown as Nibble.Tuning;
+        const unread = { tunings: [{ ...other, choices: 3 }] } as unknown as Nibble.Tuning;
+        const loaded = await env.nibble.load(from, { device, cache: false, tuning: unread });
+        same(loaded.notes, model.notes, "what is said of a version that may have other fields");
+        const bad = { tunings: [{ ...other, nibble: "", choices: 3 }] } as unknown as Nibble.Tuning;
         const none = await failureOf(env, env.nibble.load(from, { device, cache: false, tuning: bad }));
         says(none, "invalid_argument", "the tuning has no list of choices");
       } finally {
