@@ -33,14 +33,13 @@ template <class Items>
 /// What a file or a caller calls something, for a sentence: in one line, and not too long for it.
 [[nodiscard, gnu::noinline]] inline std::string shown(std::string_view text) {
   constexpr std::size_t kMost = 80;
-  std::string line(text.substr(0, kMost));
-  for (char& c : line) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  std::string line;
+  for (const char c : text) {
+    // A long one ends between two characters of UTF-8.
+    if (line.size() >= kMost && (c & 0xc0) != 0x80) return line + "...";
+    line += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
   }
-  if (text.size() == line.size()) return line;
-  // Not in the midst of a character of UTF-8.
-  while (!line.empty() && (text[line.size()] & 0xc0) == 0x80) line.pop_back();
-  return line + "...";
+  return line;
 }
 
 /// What is written in a field without a format.

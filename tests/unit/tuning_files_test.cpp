@@ -193,7 +193,7 @@ TEST(TuningFiles, what_a_file_calls_something_is_told_in_one_line_and_not_at_len
   EXPECT_EQ(shown("\x1b[2J\r\nnext\x7f"), "?[2J??next?");
   EXPECT_EQ(shown(std::string(80, 'x')), std::string(80, 'x'));
   EXPECT_EQ(shown(std::string(81, 'x')), std::string(80, 'x') + "...");
-  EXPECT_EQ(shown(std::string(79, 'x') + "üü"), std::string(79, 'x') + "...");
+  EXPECT_EQ(shown(std::string(79, 'x') + "üü"), std::string(79, 'x') + "ü...");
   const std::string name = "\x1b[31m\n" + std::string(1U << 20U, 'x');
   const auto is_fit = [](const std::string& sentence) {
     return sentence.size() < 2000 && sentence.contains("?[31m?xx") && !sentence.contains('\n');
