@@ -154,7 +154,7 @@ class Auditor {
     }
     const std::vector<Stepper::Chosen> choices(stepper.choices(last).begin(), stepper.choices(last).end());
     if (choices.empty()) trace(all, one, {});
-    for (const auto& [choice, selected, facts] : choices) {
+    for (const auto& [choice, selected, facts, first] : choices) {
       for (std::size_t v = 0; v < choice->variants.size(); ++v) {
         if (v != selected && !is_right(*choice, v, facts, profile(32))) continue;
         for (auto& alone : all) {
