@@ -6,10 +6,11 @@ group_tsan() {
   local status=0 name engine icd run=(env TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp")
   check "unit tests, ThreadSanitizer" tsan-unit "${run[@]}" build/tsan/tests/nibble_unit_tests || status=1
   # On one adapter: what is watched is the same on both, and SwiftShader takes minutes. Without forks: at its exit a
-  # driver joins threads of which ThreadSanitizer knows nothing in a child.
+  # driver joins threads of which ThreadSanitizer knows nothing in a child. Without all products at once, for which a
+  # thread of that driver holds more locks than ThreadSanitizer can count.
   read -r name engine icd < <(adapters)
   check "device tests on $name, ThreadSanitizer" tsan-device "${run[@]}" VK_ICD_FILENAMES="$icd" NIBBLE_ENGINE="$engine" \
-    NIBBLE_TEST_ADAPTER="$name" build/tsan/tests/nibble_device_tests --gtest_filter='-GpuForkTest.*' || status=1
+    NIBBLE_TEST_ADAPTER="$name" build/tsan/tests/nibble_device_tests --gtest_filter='-GpuForkTest.*:Kinds/ProductTest.*' || status=1
   return $status
 }
 
