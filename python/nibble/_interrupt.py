@@ -36,6 +36,7 @@ class Watch:
         self._answers = _answers(self._raised)
         next(self._answers)
         self._check = StopCheck(self._answers.__next__)
+        self._ended = threading.local()  # `here` if stop() ended the call of this thread
 
     def __enter__(self) -> None:
         # A handler may raise between any two of these steps: nothing is counted that would then be wrong for good.
@@ -53,7 +54,7 @@ class Watch:
             else:
                 self._library.nibble_set_stop_check(_NO_CHECK)
                 self._raised.clear()
-        else:
+        elif vars(self._ended).pop("here", False):
             self._library.nibble_set_stop_check(_NO_CHECK)
 
     def go_on(self) -> None:
@@ -63,6 +64,7 @@ class Watch:
 
     def stop(self) -> None:
         """Ends the call that this thread is in."""
+        self._ended.here = True
         self._library.nibble_set_stop_check(_STOP)
 
     def interruption(self) -> BaseException | None:

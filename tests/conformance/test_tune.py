@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import nibble
-from conformance.command import COMMAND, fail, given, succeed
+from conformance.command import COMMAND, fail, given, hear_ctrl_c, succeed
 from conformance.command import nibble as run
 from conformance.command import program as path_of
 
@@ -208,7 +208,10 @@ def test_a_closed_device_tunes_nothing(program):
 
 def test_ctrl_c_ends_the_command_with_130(program):
     process = subprocess.Popen(
-        [COMMAND, "tune", *[str(program)] * 1000], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [COMMAND, "tune", *[str(program)] * 1000],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=hear_ctrl_c,
     )
     assert process.stdout.read(1)  # one is done: it is in the middle of others
     process.send_signal(signal.SIGINT)
