@@ -58,17 +58,7 @@ constexpr Variant kVariants[] = {
 };
 constexpr Choice kDoubling{"doubling", kVariants};
 
-Status doubled(Lowering& op, const Tensor& self, Out& out) {
-  TRY(op.set_shape(out, self.shape));
-  const auto& variant = op.choose(kDoubling, {.rows = op.count(out)});
-  const auto quads = static_cast<std::uint32_t>((self.numel() + 3) / 4);
-  return op.dispatch({.shader = *variant.shader,
-                      .bind = {op.read("source", self), op.write("result", out)},
-                      .params = quads,
-                      .threads = quads});
-}
-
-// The same with one that does not compile.
+// Another, with one that does not compile.
 constexpr Shader kBroken{.name = "test_broken", .body = R"(
 @compute @workgroup_size(WG)
 fn main() { store4_result(0u, nobody_knows_this); }
@@ -79,9 +69,10 @@ constexpr Variant kPartlyBroken[] = {
 };
 constexpr Choice kFragile{"fragile", kPartlyBroken};
 
-Status fragile(Lowering& op, const Tensor& self, Out& out) {
+template <const Choice& choice>
+Status doubled(Lowering& op, const Tensor& self, Out& out) {
   TRY(op.set_shape(out, self.shape));
-  const auto& variant = op.choose(kFragile, {.rows = op.count(out)});
+  const auto& variant = op.choose(choice, {.rows = op.count(out)});
   const auto quads = static_cast<std::uint32_t>((self.numel() + 3) / 4);
   return op.dispatch({.shader = *variant.shader,
                       .bind = {op.read("source", self), op.write("result", out)},
@@ -129,7 +120,8 @@ Status added(Lowering& op, const Tensor& self, const State& sum, Out& out) {
                       .threads = quads});
 }
 
-constexpr Op kOps[] = {op<doubled>("test.doubled", "self -> out"), op<fragile>("test.fragile", "self -> out"),
+constexpr Op kOps[] = {op<doubled<kDoubling>>("test.doubled", "self -> out"),
+                       op<doubled<kFragile>>("test.fragile", "self -> out"),
                        op<added>("test.added", "self, sum -> out")};
 const Family kFamily{"test", kOps, {&kDoubling, &kFragile, &kAdding}};
 
